@@ -1,0 +1,112 @@
+"""symattn: write an attention formula once; check, print, translate, prove and run it.
+
+Use it as `import symattn as sa`; the public names stand below in reading order. A name is fetched
+from its home the first time that it is used, so `import symattn` loads no submodule, neither SymPy
+nor NumPy: a run-time check or `symattn --help` does not wait for the algebra.
+
+The table below is what runs; the imports under it say the same to type checkers and editors, and a
+test keeps the two equal. No submodule may bear a public name: importing it would put the module in
+the function's place.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_READING_ORDER = (
+    # Sizes: tags, and the relations between them
+    ("symattn.nodes", "dim dims assuming"),
+    # What a formula is made of
+    ("symattn.nodes", "matrix vector scalar ones identity"),
+    # Operations; `@`, `*`, `+`, `-`, `/` and `.T` are written as they are
+    ("symattn.nodes", "softmax hadamard max"),
+    # Elementwise functions
+    ("symattn.nodes", "exp log tanh sin cos relu sigmoid silu softplus sqrt square reciprocal"),
+    ("symattn.nodes", "function"),
+    # Formulas of several named lines
+    ("symattn.nodes", "Program"),
+    # Known formulas
+    ("symattn.variants", "attention formula formulas"),
+    # Reading a formula
+    ("symattn.notation", "latex text"),
+    # Two notations, one meaning
+    ("symattn.proof", "translate prove"),
+    # Running a formula
+    ("symattn.codegen", "lambdify"),
+    # What can go wrong: the root; a formula; a text; a call; ourselves
+    ("symattn.errors", "SymattnError"),
+    ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
+    ("symattn.errors", "SizeSyntaxError NameSyntaxError UnknownNameError TextRefusedError"),
+    ("symattn.errors", "RelationError SizeError NotSupportedError InternalError"),
+)
+
+_HOME = {name: module for module, names in _READING_ORDER for name in names.split()}
+
+__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
+
+if TYPE_CHECKING:
+    from symattn.codegen import lambdify as lambdify
+    from symattn.errors import (
+        AxisError as AxisError,
+        InternalError as InternalError,
+        NameSyntaxError as NameSyntaxError,
+        NotAnOperandError as NotAnOperandError,
+        NotSupportedError as NotSupportedError,
+        OperationRefusedError as OperationRefusedError,
+        RelationError as RelationError,
+        ShapeError as ShapeError,
+        SizeError as SizeError,
+        SizeSyntaxError as SizeSyntaxError,
+        SymattnError as SymattnError,
+        TextRefusedError as TextRefusedError,
+        UnknownNameError as UnknownNameError,
+    )
+    from symattn.nodes import (
+        Program as Program,
+        assuming as assuming,
+        cos as cos,
+        dim as dim,
+        dims as dims,
+        exp as exp,
+        function as function,
+        hadamard as hadamard,
+        identity as identity,
+        log as log,
+        matrix as matrix,
+        max as max,
+        ones as ones,
+        reciprocal as reciprocal,
+        relu as relu,
+        scalar as scalar,
+        sigmoid as sigmoid,
+        silu as silu,
+        sin as sin,
+        softmax as softmax,
+        softplus as softplus,
+        sqrt as sqrt,
+        square as square,
+        tanh as tanh,
+        vector as vector,
+    )
+    from symattn.notation import latex as latex, text as text
+    from symattn.proof import prove as prove, translate as translate
+    from symattn.variants import attention as attention, formula as formula, formulas as formulas
+
+else:  # a type checker that saw `__getattr__` would take every misspelt name for a good one
+
+    def __getattr__(name: str) -> object:
+        """Fetch a public name from its home, once."""
+        if name in _HOME:
+            value = globals()[name] = getattr(import_module(_HOME[name]), name)
+            return value
+        message = f"module 'symattn' has no attribute {name!r}"
+        if not name.startswith("_"):
+            close = import_module("symattn.tags").nearest(name, __all__)
+            if close:
+                message += f"; the nearest names are {', '.join(close)}"
+        raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return ["__version__", *__all__]

@@ -1,0 +1,269 @@
+"""How each kind of node becomes statements, one row each.
+
+A row says which operands' memory the node can be computed in, and writes its statements.  A node
+without a row is one assignment of its own array expression (``Node.array_code``), so a new kind of
+node runs before anybody writes a row for it; a row is for what is faster, stabler or more readable
+as statements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Protocol, cast
+
+from symattn.codegen.steps import Step
+from symattn.codegen.targets import Target
+from symattn.meaning.form import Form
+from symattn.meaning.functions import FUNCTIONS
+from symattn.nodes import (
+    Elementwise,
+    Hadamard,
+    MatrixProduct,
+    MatrixSum,
+    MaxAlong,
+    Negated,
+    Node,
+    Quotient,
+    Softmax,
+    Transposed,
+)
+from symattn.nodes.arrays import ArrayContext
+
+_MOST_OPERANDS = 8  # in one expression: longer chains are several statements
+_EVERY = ("column", "row")
+
+
+class Writer(Protocol):
+    """What a row writes to."""
+
+    @property
+    def target(self) -> Target: ...
+    @property
+    def context(self) -> ArrayContext: ...
+    def code(self, node: Node) -> str:
+        """Return the source of a node that is computed already, or is read in place."""
+        ...
+
+    def scalar(self, form: Form) -> str:
+        """Return the source of a scalar."""
+        ...
+
+    def write(self, statement: str, comment: str = "") -> None:
+        """Add a statement."""
+        ...
+
+    def remark(self, comment: str) -> None:
+        """Add a line of comment."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """One row: the operands (by position) that may be overwritten, and the statements."""
+
+    reuses: Callable[[Node], Sequence[int]]
+    write: Callable[[Step, Writer], None]
+
+
+def shape_text(node: Node) -> str:
+    """Return the axes of a node's array: ``(…, m, n)``."""
+    return f"(…, {node.sizes[0]}, {node.sizes[1]})"
+
+
+def _assign(step: Step, expression: str, out: Writer) -> None:
+    out.write(f"{step.name} = {expression}", shape_text(step.node))
+
+
+def _taken_over(step: Step, out: Writer) -> None:
+    """Give the operand's memory the name of the step, if that is another."""
+    assert step.overwrites is not None
+    before = out.code(step.operands[step.overwrites])
+    if before != step.name:
+        out.write(f"{step.name} = {before}", f"in the memory of {before}")
+
+
+def _update(step: Step, operation: str, operand: str, out: Writer) -> None:
+    out.write(f"{step.name} {operation}= {operand}", shape_text(step.node))
+
+
+def _any(step: Step, out: Writer) -> None:
+    operands = [
+        out.code(part) if isinstance(part, Node) else out.scalar(cast(Form, part))
+        for part in step.node.parts
+    ]
+    _assign(step, step.node.array_code(tuple(operands), out.context), out)
+
+
+def _signed(node: Node, out: Writer, *, negated_in_place: Callable[[Node], bool]) -> str:
+    if negated_in_place(node):
+        return f"- {out.code(node.matrices[0])}"
+    return f"+ {out.code(node)}"
+
+
+def _sum(step: Step, out: Writer) -> None:
+    terms = [
+        ("-", out.code(term.matrices[0]))
+        if isinstance(term, Negated) and out.code(term).startswith("-")
+        else ("+", out.code(term))
+        for term in step.operands
+    ]
+    if step.overwrites is not None:
+        _taken_over(step, out)
+        for position, (sign, term) in enumerate(terms):
+            if position != step.overwrites:
+                _update(step, sign, term, out)
+        return
+    for number, group in enumerate(batched(terms, _MOST_OPERANDS)):
+        written = " ".join(f"{sign} {term}" for sign, term in group)
+        _assign(step, f"{step.name} {written}" if number else written.removeprefix("+ "), out)
+
+
+def _hadamard(step: Step, out: Writer) -> None:
+    factors = [out.code(factor) for factor in step.operands]
+    if step.overwrites is not None:
+        _taken_over(step, out)
+        for position, factor in enumerate(factors):
+            if position != step.overwrites:
+                _update(step, "*", factor, out)
+        return
+    for number, group in enumerate(batched(factors, _MOST_OPERANDS)):
+        written = " * ".join(group)
+        _assign(step, f"{step.name} * {written}" if number else written, out)
+
+
+def _product(step: Step, out: Writer) -> None:
+    """Write matrix products from left to right; scalars multiply where they stand."""
+    node = step.node
+    pairs = list(zip(node.operands, node.parts, strict=True))
+    if step.overwrites is not None:  # scalars and one matrix
+        _taken_over(step, out)
+        for operand, part in pairs:
+            if not isinstance(operand, Node):
+                _update(step, "*", out.scalar(cast(Form, part)), out)
+        return
+    trailing: list[str] = []
+    while len(step.operands) > 1 and not isinstance(pairs[-1][0], Node):
+        trailing.insert(0, out.scalar(cast(Form, pairs.pop()[1])))
+    seen_matrix = False
+    for number, group in enumerate(batched(pairs, _MOST_OPERANDS)):
+        code = step.name if number else ""
+        for operand, part in group:
+            is_matrix = isinstance(operand, Node)
+            factor = out.code(operand) if is_matrix else out.scalar(cast(Form, part))
+            sign = "@" if is_matrix and seen_matrix else "*"
+            code = f"{code} {sign} {factor}" if code else factor
+            seen_matrix = seen_matrix or is_matrix
+        _assign(step, code, out)
+    for scalar in trailing:  # the product is memory of its own
+        _update(step, "*", scalar, out)
+
+
+def _only_scalars_beside(node: Node) -> Sequence[int]:
+    return (0,) if len(node.matrices) == 1 else ()
+
+
+def _quotient(step: Step, out: Writer) -> None:
+    divisor = out.scalar(cast(Form, step.node.parts[1]))
+    if step.overwrites is None:
+        _assign(step, f"{out.code(step.operands[0])} / {divisor}", out)
+    else:
+        _taken_over(step, out)
+        _update(step, "/", divisor, out)
+
+
+def _negated(step: Step, out: Writer) -> None:
+    operand = out.code(step.operands[0])
+    if step.overwrites is None:
+        _assign(step, f"-{operand}", out)
+    else:
+        _assign(step, f"{out.context.call('negative')}({operand}, out={operand})", out)
+
+
+_ONE_CALL = re.compile(r"xp\.(\w+)\(\{x\}\)")
+
+
+def _single_call(node: Node) -> str | None:
+    """Return the library function that a function of every entry is, if it is one."""
+    known = FUNCTIONS.get(cast(Elementwise, node).function)
+    call = _ONE_CALL.fullmatch(known.numpy) if known is not None else None
+    return call[1] if call else None
+
+
+def _elementwise_reuses(node: Node) -> Sequence[int]:
+    return (0,) if _single_call(node) else ()
+
+
+def _elementwise(step: Step, out: Writer) -> None:
+    function = _single_call(step.node)
+    if function is None or step.overwrites is None:
+        _any(step, out)
+        return
+    operand = out.code(step.operands[0])
+    _assign(step, f"{out.context.call(function)}({operand}, out={operand})", out)
+
+
+def _softmax(step: Step, out: Writer) -> None:
+    """Write exponentials, with the maximum subtracted so that none overflows, over their sum.
+
+    Over an empty axis there is nothing to divide: the empty weights sum to zero.
+    """
+    node = cast(Softmax, step.node)
+    along = f"axis={node.axis - 2}, keepdims=True"
+    exp, infinity = out.context.call("exp"), out.context.call("inf")
+    scores, weights = out.code(step.operands[0]), step.name
+    possibly_empty = node.over.constant is None
+    remark = f"softmax of every {_EVERY[node.axis]}"
+    out.remark(f"{remark}, in the memory of {scores}" if step.overwrites is not None else remark)
+    if out.target.max_takes_initial or not possibly_empty:
+        initial = f", initial=-{infinity}" if possibly_empty else ""
+        largest = f"{scores}.max({along}{initial})"
+        if step.overwrites is None:
+            _assign(step, f"{scores} - {largest}", out)
+        else:
+            out.write(f"{scores} -= {largest}")
+    else:
+        if step.overwrites is None:
+            _assign(step, f"{scores}.copy()", out)
+            scores = weights
+        out.write(
+            f"if {scores}.shape[{node.axis - 2}]: {scores} -= {scores}.max({along})",
+            "nothing has no maximum",
+        )
+    if step.overwrites is None:
+        out.write(f"{exp}({weights}, out={weights})")
+    else:
+        _assign(step, f"{exp}({scores}, out={scores})", out)
+    out.write(f"{weights} /= {weights}.sum({along})")
+
+
+def _nothing(_node: Node) -> Sequence[int]:
+    return ()
+
+
+def _first(_node: Node) -> Sequence[int]:
+    return (0,)
+
+
+def _first_two(_node: Node) -> Sequence[int]:
+    return (0, 1)
+
+
+_PLAIN = Lowering(_nothing, _any)
+
+_ROWS: dict[type[Node], Lowering] = {
+    MatrixSum: Lowering(_first_two, _sum),
+    Hadamard: Lowering(_first_two, _hadamard),
+    MatrixProduct: Lowering(_only_scalars_beside, _product),
+    Quotient: Lowering(_first, _quotient),
+    Negated: Lowering(_first, _negated),
+    Elementwise: Lowering(_elementwise_reuses, _elementwise),
+    Softmax: Lowering(_first, _softmax),
+}
+
+
+def lowering_of(node: Node) -> Lowering:
+    """Return the row of a node's class, or the plain one."""
+    return _ROWS.get(type(node), _PLAIN)

@@ -1,0 +1,146 @@
+"""The plan of a generated function: what is computed, in which order, in whose memory.
+
+Before a line of source is written, the formula is laid out as steps, one for each distinct node, so
+that what occurs twice is computed once.  Inputs and transposes are no steps: they are read in
+place (a transpose is a view), as is the minus sign of a difference.
+
+A step may take over the memory of an operand, and then writes its result there.  Invariant: that
+memory was made by an earlier step (never an input, nor a view of one), nothing reads it
+afterwards, and the result is as large, which needs every batch axis of the others to be there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from symattn.codegen.lowerings import lowering_of
+from symattn.codegen.steps import Names, Plan, Step
+from symattn.nodes import MatrixProduct, MatrixSum, Negated, Node, Softmax, Transposed
+from symattn.notation.names import identifier
+
+
+def direct_plan(lines: Mapping[str, Node], result: Node, names: Names) -> Plan:
+    """Lay out a formula line by line, each node once; ``lines`` are the named ones.
+
+    Lines that the result does not need are left out.
+    """
+    return _Layout(lines, result, names).plan()
+
+
+class _Layout:
+    def __init__(self, lines: Mapping[str, Node], result: Node, names: Names) -> None:
+        self.result = result
+        self.named: dict[Node, str] = {}
+        needed = set(result.walk())
+        order: dict[Node, None] = {}
+        for name, line in lines.items():
+            if line in needed:
+                order.update(dict.fromkeys(line.walk()))
+                if not line.is_input and line not in self.named:
+                    self.named[line] = names.fresh(identifier(name))
+        order.update(dict.fromkeys(result.walk()))
+        self.nodes = tuple(order)
+        self.names = names
+        self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for node in self.nodes:
+            for operand in node.matrices:
+                self.consumers[operand].append(node)
+        self.steps = [node for node in self.nodes if not self.read_in_place(node)]
+        self.inputs: dict[Node, frozenset[Node]] = {}
+        for node in self.nodes:
+            own = frozenset((node,)) if node.is_input else frozenset[Node]()
+            self.inputs[node] = own.union(*(self.inputs[operand] for operand in node.matrices))
+
+    def read_in_place(self, node: Node) -> bool:
+        """Tell whether a node is written out where it is used, rather than computed."""
+        if node.is_input:
+            return True
+        if node in self.named:
+            return False
+        if isinstance(node, Negated):
+            consumers = self.consumers[node]
+            return bool(consumers) and all(isinstance(user, MatrixSum) for user in consumers)
+        return isinstance(node, Transposed)
+
+    def memory(self, node: Node) -> Node:
+        """Return the node that made the memory in which a node lies: a step, or an input."""
+        while isinstance(node, Transposed) or (isinstance(node, Negated) and self.is_sign(node)):
+            node = node.matrices[0]
+        return node
+
+    def is_sign(self, node: Node) -> bool:
+        return isinstance(node, Negated) and self.read_in_place(node)
+
+    def overwritten(self) -> dict[Node, int]:
+        """Return, for every step that takes over an operand's memory, which one."""
+        last_reader: dict[Node, Node] = {}
+        for step in self.steps:
+            for operand in step.matrices:
+                last_reader[self.memory(operand)] = step
+        found: dict[Node, int] = {}
+        for step in self.steps:
+            for position in lowering_of(step).reuses(step):
+                operand = step.matrices[position]
+                others = [other for k, other in enumerate(step.matrices) if k != position]
+                if (
+                    not operand.is_input
+                    and self.memory(operand) is operand
+                    and last_reader[operand] is step
+                    and all(self.memory(other) is not operand for other in others)
+                    and all(self.inputs[other] <= self.inputs[operand] for other in others)
+                ):
+                    found[step] = position
+                    break
+        return found
+
+    def plan(self) -> Plan:
+        overwritten = self.overwritten()
+        leaders = self.leaders(overwritten)
+        scores = {node.matrices[0] for node in self.steps if isinstance(node, Softmax)}
+        variables: dict[Node, str] = {}
+        steps: list[Step] = []
+        for node in self.steps:
+            leader = leaders[node]
+            if leader not in variables:
+                variables[leader] = self.named.get(leader) or self.names.fresh(
+                    self.role(leader, scores)
+                )
+            variables[node] = variables[leader]
+            steps.append(Step(variables[node], node, overwritten.get(node)))
+        owned = not self.memory(self.result).is_input
+        return Plan(tuple(steps), self.result, variables, owned)
+
+    def leaders(self, overwritten: Mapping[Node, int]) -> dict[Node, Node]:
+        """Return, for every step, the step whose variable it shares.
+
+        A variable is reused along steps in one memory; it changes at a named line, and from scores
+        to weights.
+        """
+        after = {step.matrices[at]: step for step, at in overwritten.items()}
+        leaders: dict[Node, Node] = {}
+        for node in reversed(self.steps):
+            successor = after.get(node)
+            alone = successor is None or node in self.named or isinstance(node, Softmax)
+            shared = not alone and not isinstance(successor, Softmax)
+            leaders[node] = leaders[successor] if successor is not None and shared else node
+        return leaders
+
+    def role(self, node: Node, scores: Collection[Node]) -> str:
+        """Return a short name for what a step computes."""
+        if isinstance(node, Softmax):
+            return "P"
+        if node in scores:
+            return "S"
+        return "O" if node == self.result else _plain_name(node)
+
+
+def _plain_name(node: Node) -> str:
+    """Return ``W_Q_X`` for the product of two inputs W^Q and X, and ``Y`` for anything else."""
+    factors = [f.matrices[0] if isinstance(f, Transposed) else f for f in node.operands]
+    if (
+        isinstance(node, MatrixProduct)
+        and len(factors) == 2
+        and all(isinstance(factor, Node) and factor.is_input for factor in factors)
+    ):
+        return "_".join(identifier(factor.label) for factor in factors if isinstance(factor, Node))
+    return "Y"

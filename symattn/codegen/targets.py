@@ -1,0 +1,88 @@
+"""The array libraries that source is generated for, one row each.
+
+The emitter writes NumPy's names.  A row says how the library is imported, and where it differs:
+what a function is called there, and whether a maximum over nothing may be asked for.  A library
+with NumPy's interface is one more row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType, ModuleType
+
+from symattn.errors import BackendError, UnknownNameError
+from symattn.tags import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One array library.
+
+    ``renames`` maps NumPy's function names to the library's own, ``max_takes_initial`` tells
+    whether ``max`` takes NumPy's ``initial=`` (without it, the maximum over an empty axis raises),
+    ``installation`` is the command that installs it, and ``conversions`` say, for an array of
+    another library, how it becomes one of this (``""``: of any other kind).
+    """
+
+    name: str
+    module: str
+    alias: str
+    max_takes_initial: bool
+    installation: str
+    conversions: Mapping[str, str]
+    renames: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def function(self, name: str, alias: str) -> str:
+        """Return the source of one of NumPy's functions, where the module is called ``alias``."""
+        return f"{alias}.{self.renames.get(name, name)}"
+
+    def load(self) -> ModuleType:
+        """Return the library; raises `BackendError` where it cannot be imported."""
+        try:
+            return import_module(self.module)
+        except ImportError as error:
+            raise BackendError(self.name, self.installation) from error
+
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        target.name: target
+        for target in (
+            Target(
+                name="numpy",
+                module="numpy",
+                alias="np",
+                max_takes_initial=True,
+                installation="python -m pip install numpy",
+                conversions={
+                    "cupy": "cupy.asnumpy({name})",
+                    "torch": "{name}.detach().cpu().numpy()",
+                    "": "np.asarray({name}, dtype=np.float64)",
+                },
+            ),
+            Target(
+                name="cupy",
+                module="cupy",
+                alias="cp",
+                max_takes_initial=False,
+                installation="python -m pip install 'symattn[cuda12]' (or cuda13)",
+                conversions={
+                    "numpy": "cp.asarray({name})",
+                    "torch": "cp.from_dlpack({name}.detach())",
+                    "": "cp.asarray({name}, dtype=cp.float32)",
+                },
+            ),
+        )
+    }
+)
+
+
+def target_named(name: object) -> Target:
+    """Return the row of a backend; raises `UnknownNameError` for any other name."""
+    target = TARGETS.get(name) if isinstance(name, str) else None
+    if target is None:
+        shown = name if isinstance(name, str) else repr(name)
+        raise UnknownNameError("backend", shown, nearest(shown, TARGETS) or tuple(TARGETS))
+    return target

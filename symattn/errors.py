@@ -1,0 +1,361 @@
+"""Every error that symattn raises, each holding its facts and composing its own message.
+
+An error is a value: a caller reads `error.position` or `error.tags` rather than taking a message
+apart, and the message is written in one place, from those facts, in `__init__`. Everything derives
+from `SymattnError`, and also from the built-in class that says what kind of mistake it was
+(`ValueError`, `LookupError`), so that code which has never heard of symattn still catches it.
+
+The invariant: an error survives copying and pickling with its facts and message unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def _revive(
+    kind: type[SymattnError], args: tuple[object, ...], facts: dict[str, object]
+) -> SymattnError:
+    """Rebuild an error without running `__init__`, whose arguments are facts, not the message."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
+
+
+class SymattnError(Exception):
+    """The root: `except SymattnError` catches everything that symattn raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (type(self), self.args, dict(self.__dict__))
+
+
+class SizeSyntaxError(SymattnError, ValueError):
+    """A size, a tag name or a relation that is not written in the grammar.
+
+    >>> print(SizeSyntaxError("2*(n", 4, "')'"))
+    expected ')' in a size:
+        2*(n
+            ^
+    """
+
+    def __init__(self, text: str, position: int, expected: str, *, what: str = "a size") -> None:
+        self.text = text
+        self.position = position
+        self.expected = expected
+        self.what = what
+        # Only the line that the caret is under: relations may be written one a line.
+        before, after = text[:position], text[position:]
+        start = before.rfind("\n") + 1
+        end = len(before) + (after.find("\n") if "\n" in after else len(after))
+        # What does not print (a tab, a control character) would move the caret away from its place.
+        line = "".join(c if c.isprintable() else "�" for c in text[start:end])
+        column = position - start
+        first = max(0, column - 60)
+        shown = ("…" if first else "") + line[first : first + 90]
+        caret = " " * (column - first + (1 if first else 0)) + "^"
+        super().__init__(f"expected {expected} in {what}:\n    {shown}\n    {caret}")
+
+
+class RelationError(SymattnError, ValueError):
+    """A relation between tags that cannot be taken: it is unsatisfiable, or gives no tag's size.
+
+    >>> print(RelationError("n = n+1", "no sizes satisfy it"))
+    the relation n = n+1 is refused: no sizes satisfy it
+    """
+
+    def __init__(self, relation: str, reason: str) -> None:
+        self.relation = relation
+        self.reason = reason
+        super().__init__(f"the relation {relation} is refused: {reason}")
+
+
+_SIZE_PROBLEMS: Mapping[str, str] = {
+    "positive": "{tag} must be a positive integer, but is {value}",
+    "non-negative": "{tag} must be a non-negative integer, but is {value}",
+    "integer": "{tag} must be an integer, but is {value}",
+    "remainder": "{size} = {value} from {where} leaves a remainder: {detail}",
+    "contradiction": "{size} = {value} from {where}, but {other_value} from {other_where}",
+    "inconsistent": "{size} = {value} from {where} does not fit: {detail}",
+    "together": "no sizes satisfy {where} together",
+    "fixed": "{where} has size {value}, where {size} is declared",
+    "underdetermined": "not determined by the sizes at hand: {tags}; give each by name",
+    "unknown": "the size of {tags} is not known",
+    "inexact": "{size} is not a whole number: {detail}",
+    "too large": "a size grows beyond what is worth computing with",
+    "zero division": "{size} divides by zero",
+}
+
+
+class SizeError(SymattnError, ValueError):
+    """Sizes that do not fit together, do not suffice, or are no sizes at all.
+
+    `problem` is the kind of mistake (a key of the table above); every fact in the message is an
+    attribute too: `tag`, `tags`, `size`, `value`, `where`, `other_value`, `other_where`, `detail`
+    (None where the kind has no such fact).
+
+    >>> print(SizeError("positive", tag="n", value=0))
+    n must be a positive integer, but is 0
+    >>> print(SizeError("contradiction", size="n", value=5, where="K's columns",
+    ...                 other_value=7, other_where="V's columns"))
+    n = 5 from K's columns, but 7 from V's columns
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        tag: str | None = None,
+        tags: Sequence[str] = (),
+        size: str | None = None,
+        value: object = None,
+        where: str | None = None,
+        other_value: object = None,
+        other_where: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.tag = tag
+        self.tags = tuple(tags) if tags or tag is None else (tag,)
+        self.size = size
+        self.value = value
+        self.where = where
+        self.other_value = other_value
+        self.other_where = other_where
+        self.detail = detail
+        facts = {**self.__dict__, "tags": ", ".join(self.tags)}
+        super().__init__(_SIZE_PROBLEMS[problem].format_map(facts))
+
+
+class UnknownNameError(SymattnError, LookupError):
+    """A name that nothing answers to, with the names that are spelt most like it.
+
+    >>> print(UnknownNameError("formula", "dot_prodct", ["dot_product"]))
+    there is no formula named 'dot_prodct'; did you mean 'dot_product'?
+    """
+
+    def __init__(self, kind: str, name: str, nearest: Sequence[str] = ()) -> None:
+        self.kind = kind
+        self.name = name
+        self.nearest = tuple(nearest)
+        meant = " or ".join(repr(near) for near in self.nearest)
+        hint = f"; did you mean {meant}?" if meant else ""
+        super().__init__(f"there is no {kind} named {name!r}{hint}")
+
+
+# Further errors follow here, one class for each kind of mistake, written like those above.
+
+
+class NameSyntaxError(SymattnError, ValueError):
+    """A name of a matrix, scalar or function that is not written in the grammar.
+
+    >>> print(NameSyntaxError("Q*K", 1))
+    not a name: letters and digits, then _ ^ { } ' parts, as in W^Q or d_{model}:
+        Q*K
+         ^
+    """
+
+    def __init__(self, text: str, position: int) -> None:
+        self.text = text
+        self.position = position
+        line = "".join(c if c.isprintable() else "�" for c in text[:90])
+        super().__init__(
+            "not a name: letters and digits, then _ ^ { } ' parts, as in W^Q or d_{model}:\n"
+            f"    {line}\n    {' ' * position}^"
+        )
+
+
+class TextRefusedError(SymattnError, TypeError):
+    """A string where an expression is needed: it would have to be evaluated, and text never is.
+
+    >>> print(TextRefusedError("tanh", "x"))
+    tanh does not take text ('x'): text is never evaluated; pass an expression
+    """
+
+    def __init__(self, call: str, text: str) -> None:
+        self.call = call
+        self.text = text
+        super().__init__(
+            f"{call} does not take text ({text[:40]!r}): text is never evaluated; pass an expression"
+        )
+
+
+class NotAnOperandError(SymattnError, TypeError):
+    """A value that cannot stand in a formula.
+
+    >>> print(NotAnOperandError("inf", "it is not a finite real number"))
+    inf cannot stand in a formula: it is not a finite real number
+    """
+
+    def __init__(self, value: str, reason: str) -> None:
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{value} cannot stand in a formula: {reason}")
+
+
+class OperationRefusedError(SymattnError, TypeError):
+    """An operation that a formula does not have, with what to write in its place.
+
+    >>> print(OperationRefusedError("X**2", "for entrywise squares write sa.hadamard(X, X)"))
+    X**2 is not an operation of formulas: for entrywise squares write sa.hadamard(X, X)
+    """
+
+    def __init__(self, operation: str, advice: str) -> None:
+        self.operation = operation
+        self.advice = advice
+        super().__init__(f"{operation} is not an operation of formulas: {advice}")
+
+
+class NotSupportedError(SymattnError, NotImplementedError):
+    """Something sound that symattn cannot do yet; it says so rather than guess.
+
+    >>> print(NotSupportedError("the scalar Abs(c)"))
+    not supported yet: the scalar Abs(c)
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"not supported yet: {what}")
+
+
+class InternalError(SymattnError, RuntimeError):
+    """A fault of symattn itself: two routes that must agree do not."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"this is a bug in symattn, please report it: {what}")
+
+
+class ShapeError(SymattnError, ValueError):
+    """Operands whose tags do not fit.
+
+    ``operation`` is what was being built, ``operands`` pairs each operand with its sizes, ``clash``
+    says which sizes differ and where each comes from, ``fix`` is a way to write it that was checked
+    to fit (empty if none was found).
+
+    >>> print(ShapeError("K @ Q", (("K", "d_k", "m"), ("Q", "d_k", "n")),
+    ...                  "the columns of K are m, but the rows of Q are d_k", "K.T @ Q"))
+    K @ Q does not fit: the columns of K are m, but the rows of Q are d_k
+      K ∈ M^{d_k×m}
+      Q ∈ M^{d_k×n}
+      this fits: K.T @ Q
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        operands: Sequence[tuple[str, str, str]],
+        clash: str,
+        fix: str = "",
+    ) -> None:
+        self.operation = operation
+        self.operands = tuple(operands)
+        self.clash = clash
+        self.fix = fix
+        lines = [f"{operation} does not fit: {clash}"]
+        lines += [f"  {name} ∈ M^{{{rows}×{columns}}}" for name, rows, columns in self.operands]
+        if fix:
+            lines.append(f"  this fits: {fix}")
+        super().__init__("\n".join(lines))
+
+
+class AxisError(ShapeError):
+    """A softmax or maximum whose axis is missing, ambiguous or not there.
+
+    >>> print(AxisError("softmax(S)", (("S", "n", "n"),), "over=n names both axes",
+    ...                 "softmax(S, axis=0), every column sums to 1"))
+    softmax(S) does not fit: over=n names both axes
+      S ∈ M^{n×n}
+      this fits: softmax(S, axis=0), every column sums to 1
+    """
+
+
+class SignatureError(SymattnError, ValueError):
+    """Inputs that are not those of the formula for which a function is generated.
+
+    >>> print(SignatureError("V Softmax(KᵀQ)", ("V is in the formula, but not among the inputs",)))
+    no function of these inputs computes V Softmax(KᵀQ)
+      V is in the formula, but not among the inputs
+    """
+
+    def __init__(self, formula: str, problems: Sequence[str]) -> None:
+        self.formula = formula
+        self.problems = tuple(problems)
+        lines = [f"no function of these inputs computes {formula}", *self.problems]
+        super().__init__("\n  ".join(lines))
+
+
+class CallError(SymattnError, TypeError):
+    """A generated function called with too many, too few or unknown arguments.
+
+    >>> print(CallError("f(Q, K, V)", "V is missing"))
+    f(Q, K, V): V is missing
+    """
+
+    def __init__(self, call: str, reason: str) -> None:
+        self.call = call
+        self.reason = reason
+        super().__init__(f"{call}: {reason}")
+
+
+class InputError(SymattnError, TypeError):
+    """An argument of a generated function that is not an array (or number) that it can take.
+
+    ``fix`` is the conversion to make before the call.
+
+    >>> print(InputError("Q", "an array of int64", "Q.astype(np.float64)"))
+    Q is an array of int64; give float16, float32 or float64: Q.astype(np.float64)
+    """
+
+    def __init__(
+        self, name: str, found: str, fix: str, wanted: str = "float16, float32 or float64"
+    ) -> None:
+        self.name = name
+        self.found = found
+        self.fix = fix
+        self.wanted = wanted
+        super().__init__(f"{name} is {found}; give {wanted}" + (f": {fix}" if fix else ""))
+
+
+class InputShapeError(SymattnError, ValueError):
+    """Arrays whose shapes do not fit the tags of the inputs, or each other.
+
+    ``shapes`` holds for each input its name, its axes in tags, and the shape that was given.
+
+    >>> print(InputShapeError("d_k = 4 from Q's rows, but 3 from K's rows",
+    ...                       (("Q", "(…, d_k, n)", (4, 5)), ("K", "(…, d_k, m)", (3, 7)))))
+    d_k = 4 from Q's rows, but 3 from K's rows
+      Q (…, d_k, n) has shape (4, 5)
+      K (…, d_k, m) has shape (3, 7)
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        shapes: Sequence[tuple[str, str, tuple[int, ...]]],
+        hint: str = "",
+    ) -> None:
+        self.problem = problem
+        self.shapes = tuple(shapes)
+        self.hint = hint
+        lines = [problem]
+        lines += [f"  {name} {axes} has shape {shape}" for name, axes, shape in self.shapes]
+        if hint:
+            lines.append(f"  {hint}")
+        super().__init__("\n".join(lines))
+
+
+class BackendError(SymattnError, RuntimeError):
+    """An array library that a generated function needs, and that cannot be imported here.
+
+    >>> print(BackendError("cupy", "python -m pip install 'symattn[cuda12]'"))
+    the library cupy cannot be imported here; to install it: python -m pip install 'symattn[cuda12]'
+    """
+
+    def __init__(self, library: str, installation: str) -> None:
+        self.library = library
+        self.installation = installation
+        super().__init__(
+            f"the library {library} cannot be imported here; to install it: {installation}"
+        )

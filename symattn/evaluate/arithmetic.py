@@ -1,0 +1,176 @@
+"""The numbers that formulas are evaluated with: many digits of mpmath, or Python's floats.
+
+Both evaluators take their arithmetic from here.  An arithmetic is what the table of elementwise
+functions asks of a module: ``mpf`` makes a number, and there are ``exp``, ``log``, ``sqrt`` and so
+on.  The many-digit one is a context of its own for every thread, so the precision that a user has
+set in mpmath is neither read nor changed.
+
+Invariant: a value that is no finite real number never leaves an evaluator; `UndefinedPointError` is
+raised in its place, and whoever chose the point chooses another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+import mpmath
+import numpy as np
+
+from symattn.errors import SizeError, SymattnError
+from symattn.meaning.functions import FUNCTIONS
+from symattn.nodes import InputVector
+from symattn.nodes.core import Node
+
+DIGITS = 50
+
+# Beyond it, exact cancellation could hide everything that the digits hold.
+_LARGEST_EXPONENT = 40
+
+
+class UndefinedPointError(SymattnError, ArithmeticError):
+    """A formula has no value at these inputs: it divides by zero, or takes the log of -1.
+
+    >>> print(UndefinedPointError("log(-1)"))
+    undefined at this point: log(-1)
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"undefined at this point: {what}")
+
+
+class Arithmetic(Protocol):
+    """What a number is made with, and the functions of numbers."""
+
+    mpf: Callable[[Any], Any]
+    exp: Callable[[Any], Any]
+    log: Callable[[Any], Any]
+    tanh: Callable[[Any], Any]
+    sin: Callable[[Any], Any]
+    cos: Callable[[Any], Any]
+    sqrt: Callable[[Any], Any]
+
+
+class _Exact(threading.local):
+    """The contexts of one thread, by their digits."""
+
+    def __init__(self) -> None:
+        self.contexts: dict[int, Arithmetic] = {}
+
+
+_exact = _Exact()
+
+
+def exact(digits: int = DIGITS) -> Arithmetic:
+    """Return real arithmetic with that many decimal digits, this thread's own.
+
+    >>> print(exact(30).mpf(2) / 3)
+    0.666666666666666666666666666667
+    """
+    context = _exact.contexts.get(digits)
+    if context is None:
+        context = mpmath.mp.clone()
+        context.dps = digits
+        _exact.contexts[digits] = cast(Arithmetic, context)
+    return cast(Arithmetic, context)
+
+
+def _exp_of_float(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf  # so that 1/(1 + e^1000) is 0
+
+
+class Floats:
+    """Python's float64 numbers."""
+
+    mpf = float
+    exp = staticmethod(_exp_of_float)
+    log = staticmethod(math.log)
+    tanh = staticmethod(math.tanh)
+    sin = staticmethod(math.sin)
+    cos = staticmethod(math.cos)
+    sqrt = staticmethod(math.sqrt)
+
+
+def number(value: Any, arithmetic: Arithmetic) -> Any:
+    """Return a rational, an integer or a float as a number of the arithmetic."""
+    if isinstance(value, Fraction):
+        return arithmetic.mpf(value.numerator) / value.denominator
+    if isinstance(value, (np.floating, np.integer)):
+        return arithmetic.mpf(value.item())
+    return arithmetic.mpf(value)
+
+
+def defined(value: Any, arithmetic: Arithmetic, what: str) -> Any:
+    """Return a value that is a real number of moderate size, or raise `UndefinedPointError`."""
+    if arithmetic.mpf is float:
+        return value
+    # mpmath answers log(-1) with a complex number, and log(0) with an infinite one.
+    bound = _bound(arithmetic)
+    if isinstance(value, cast(type, arithmetic.mpf)) and -bound <= value <= bound:
+        return value
+    raise UndefinedPointError(f"{what} is not real, or beyond ±1e{_LARGEST_EXPONENT}")
+
+
+@lru_cache(maxsize=16)
+def _bound(arithmetic: Arithmetic) -> Any:
+    return arithmetic.mpf(10) ** _LARGEST_EXPONENT
+
+
+def apply_function(name: str, x: Any, arithmetic: Arithmetic) -> Any:
+    """Return the value of an elementwise function, by its row or by its name alone."""
+    known = FUNCTIONS.get(name)
+    try:
+        y = known.mpmath(arithmetic, x) if known else arbitrary_function(name)(arithmetic, x)
+    except (ZeroDivisionError, ValueError, OverflowError):
+        raise UndefinedPointError(f"{name}({x})") from None
+    return defined(y, arithmetic, name)
+
+
+@lru_cache(maxsize=256)
+def arbitrary_function(name: str) -> Callable[[Arithmetic, Any], Any]:
+    """Return the function that stands for one of which only the name is known.
+
+    It is ``sin(a x + b) + c x`` with numbers that follow from the name: smooth, defined everywhere,
+    and neither odd nor even nor of one sign, so that nothing is true of it that is not true of all.
+    """
+    digest = hashlib.sha256(name.encode()).digest()
+    a, b, c = (int.from_bytes(digest[4 * k : 4 * k + 4], "big") % 997 for k in range(3))
+
+    def value(arithmetic: Arithmetic, x: Any) -> Any:
+        return arithmetic.sin(x * (1009 + a) / 1009 + arithmetic.mpf(400 + b) / 1301) + (
+            x * (500 + c) / 1511
+        )
+
+    return value
+
+
+def rows_of(
+    node: Node, value: Any, sizes: Mapping[str, int], arithmetic: Arithmetic
+) -> list[list[Any]]:
+    """Return the entries of an input, given as rows or as an array, as numbers.
+
+    A vector may be given as one row of numbers.  Raises `SizeError` if the shape is another.
+    """
+    rows: Sequence[Any] = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(node, InputVector) and rows and not isinstance(rows[0], (list, tuple)):
+        rows = [[entry] for entry in rows]
+    expected = [size.value(sizes) for size in node.sizes]
+    shape = [len(rows), *{len(row) for row in rows}]
+    if shape != expected:
+        raise SizeError(
+            "inconsistent",
+            size=f"{node.label} ∈ M^{{{node.sizes[0]}×{node.sizes[1]}}}",
+            value="×".join(map(str, expected)),
+            where="the sizes given",
+            detail=f"its value is {'×'.join(map(str, shape))}",
+        )
+    return [[number(entry, arithmetic) for entry in row] for row in rows]

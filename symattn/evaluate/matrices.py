@@ -1,0 +1,278 @@
+"""The independent evaluator: a formula computed as it is written, matrix by matrix.
+
+A proof rests on what each operation *means*, entry by entry.  This module does not: it multiplies,
+transposes and normalises whole matrices of 50-digit numbers at a given point, from the textbook
+definition of every operation.  Whatever a proof claims has to hold here too, and a fault in a
+meaning shows as a difference.
+
+Invariant: nothing here looks at an index form or at generated code.  To add an operation, add its
+rule; a test fails while one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import sympy
+
+from symattn.errors import InternalError
+from symattn.evaluate.arithmetic import (
+    DIGITS,
+    Arithmetic,
+    UndefinedPointError,
+    apply_function,
+    defined,
+    exact,
+    number,
+    rows_of,
+)
+from symattn.nodes import (
+    Dim,
+    Elementwise,
+    Hadamard,
+    IdentityMatrix,
+    InputMatrix,
+    InputVector,
+    MatrixProduct,
+    MatrixSum,
+    MaxAlong,
+    Negated,
+    Ones,
+    Quotient,
+    Scalar,
+    Softmax,
+    Transposed,
+)
+from symattn.nodes.core import Node
+
+Matrix = np.ndarray[Any, np.dtype[np.object_]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a formula is evaluated: sizes, inputs, scalars, and the arithmetic."""
+
+    sizes: Mapping[str, int]
+    inputs: Mapping[Node, Any]
+    scalars: Mapping[str, Any]
+    arithmetic: Arithmetic
+
+    def shape(self, node: Node) -> tuple[int, int]:
+        """Return the numbers of rows and columns of a node here."""
+        return node.sizes[0].value(self.sizes), node.sizes[1].value(self.sizes)
+
+
+Values = tuple[Any, ...]
+"""The values of the operands, in order: a matrix, or a number for a scalar."""
+
+Rule = Callable[[Any, Values, Point], Matrix]
+
+RULES: dict[type[Node], Rule] = {}
+"""How each class of nodes is computed from the values of its operands."""
+
+
+def rule(*classes: type[Node]) -> Callable[[Rule], Rule]:
+    """Register a function as the rule of these classes."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(classes, function))
+        return function
+
+    return register
+
+
+def evaluate(
+    node: Node,
+    sizes: Mapping[str, int],
+    inputs: Mapping[Node, Any],
+    scalars: Mapping[str, Any] | None = None,
+    digits: int = DIGITS,
+) -> Matrix:
+    """Return the matrix that a formula is at a point, as an array of mpmath numbers.
+
+    >>> from symattn.nodes import dims, matrix, softmax
+    >>> m, n = dims("m n")
+    >>> S = matrix("S", m, n)
+    >>> values = evaluate(softmax(S, axis=0), {"m": 2, "n": 1}, {S: [[0], [0]]}, digits=20)
+    >>> print(values[0, 0], values.shape)
+    0.5 (2, 1)
+
+    Inputs are rows or arrays of rationals, integers or floats; ``sizes`` gives every tag a size.
+    Raises `UndefinedPointError` where the formula has no value, `SizeError` for inputs of other sizes.
+    """
+    point = Point(sizes, inputs, scalars or {}, exact(digits))
+    known: dict[sympy.Basic, Any] = {}
+    try:
+        for part in node.walk():
+            operands = () if part.is_sized else part.operands
+            values = tuple(
+                known[operand] if isinstance(operand, Node) else scalar_value(operand, point)
+                for operand in operands
+            )
+            matrix = RULES[type(part)](part, values, point)
+            if matrix.shape != point.shape(part):
+                raise InternalError(f"{part} has shape {point.shape(part)}, not {matrix.shape}")
+            for value in matrix.flat:
+                defined(value, point.arithmetic, "an entry")
+            known[part] = matrix
+    except (ZeroDivisionError, OverflowError):
+        raise UndefinedPointError("a division by zero, or a number beyond bounds") from None
+    return known[node]
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
+# The rules, in the order of the operations' own modules.
+
+
+@rule(InputMatrix, InputVector)
+def named_matrix(node: InputMatrix, values: Values, point: Point) -> Matrix:
+    """The entries that were given."""
+    return np.array(
+        rows_of(node, point.inputs[node], point.sizes, point.arithmetic), dtype=object
+    )
+
+
+@rule(Ones)
+def ones_everywhere(node: Ones, values: Values, point: Point) -> Matrix:
+    """1 at every entry."""
+    return np.full(point.shape(node), point.arithmetic.mpf(1), dtype=object)
+
+
+@rule(IdentityMatrix)
+def ones_on_the_diagonal(node: IdentityMatrix, values: Values, point: Point) -> Matrix:
+    """1 on the diagonal, 0 off it."""
+    matrix = np.full(point.shape(node), point.arithmetic.mpf(0), dtype=object)
+    np.fill_diagonal(matrix, point.arithmetic.mpf(1))
+    return matrix
+
+
+@rule(MatrixProduct)
+def product(node: MatrixProduct, values: Values, point: Point) -> Matrix:
+    """Factors from left to right; a scalar multiplies every entry."""
+    result = values[0]
+    for value in values[1:]:
+        result = result @ value if _is_matrix(result) and _is_matrix(value) else result * value
+    return result
+
+
+@rule(Transposed)
+def transpose(node: Transposed, values: Values, point: Point) -> Matrix:
+    """Rows become columns."""
+    return values[0].T
+
+
+@rule(MatrixSum)
+def entrywise_sum(node: MatrixSum, values: Values, point: Point) -> Matrix:
+    """Terms from left to right."""
+    result = values[0]
+    for value in values[1:]:
+        result = result + value
+    return result
+
+
+@rule(Negated)
+def negation(node: Negated, values: Values, point: Point) -> Matrix:
+    """Every entry negated."""
+    return -values[0]
+
+
+@rule(Quotient)
+def quotient(node: Quotient, values: Values, point: Point) -> Matrix:
+    """Every entry divided by the scalar."""
+    return values[0] / values[1]
+
+
+@rule(Hadamard)
+def entrywise_product(node: Hadamard, values: Values, point: Point) -> Matrix:
+    """Entries multiplied."""
+    result = values[0]
+    for value in values[1:]:
+        result = result * value
+    return result
+
+
+@rule(Elementwise)
+def elementwise(node: Elementwise, values: Values, point: Point) -> Matrix:
+    """The function of every entry."""
+    return _map(values[0], lambda x: apply_function(node.function, x, point.arithmetic))
+
+
+@rule(Softmax)
+def softmax(node: Softmax, values: Values, point: Point) -> Matrix:
+    """Exponentials over their sum; numbers here are unbounded, so no maximum is subtracted."""
+    exponentials = _map(values[0], point.arithmetic.exp)
+    return exponentials / exponentials.sum(axis=node.axis, keepdims=True)
+
+
+@rule(MaxAlong)
+def maximum(node: MaxAlong, values: Values, point: Point) -> Matrix:
+    """The largest entry of each row or column."""
+    return values[0].max(axis=node.axis, keepdims=True)
+
+
+def _map(matrix: Matrix, function: Callable[[Any], Any]) -> Matrix:
+    result = np.empty_like(matrix)
+    for place, value in np.ndenumerate(matrix):
+        result[place] = function(value)
+    return result
+
+
+# Scalars are SymPy expressions; these are the classes that a formula lets in.
+
+ScalarRule = Callable[[Any, Point], Any]
+
+
+def _sum(expr: sympy.Expr, point: Point) -> Any:
+    result = point.arithmetic.mpf(0)
+    for term in expr.args:
+        result = result + scalar_value(term, point)
+    return result
+
+
+def _product(expr: sympy.Expr, point: Point) -> Any:
+    result = point.arithmetic.mpf(1)
+    for factor in expr.args:
+        result = result * scalar_value(factor, point)
+    return result
+
+
+def _power(expr: sympy.Pow, point: Point) -> Any:
+    base = scalar_value(expr.base, point)
+    if expr.exp.is_Integer:
+        return base ** int(expr.exp)
+    return base ** scalar_value(expr.exp, point)
+
+
+def _function(name: str) -> ScalarRule:
+    def value(expr: sympy.Expr, point: Point) -> Any:
+        return apply_function(name, scalar_value(expr.args[0], point), point.arithmetic)
+
+    return value
+
+
+SCALAR_RULES: dict[type[sympy.Basic], ScalarRule] = {
+    Dim: lambda expr, point: point.arithmetic.mpf(point.sizes[expr.name]),
+    Scalar: lambda expr, point: number(point.scalars[expr.name], point.arithmetic),
+    sympy.Rational: lambda expr, point: point.arithmetic.mpf(int(expr.p)) / int(expr.q),
+    type(sympy.E): lambda expr, point: point.arithmetic.exp(point.arithmetic.mpf(1)),
+    sympy.Add: _sum,
+    sympy.Mul: _product,
+    sympy.Pow: _power,
+    **{getattr(sympy, name): _function(name) for name in ("exp", "log", "tanh", "sin", "cos")},
+}
+"""How each class of SymPy scalars is computed; subclasses follow their base."""
+
+
+def scalar_value(expr: sympy.Basic, point: Point) -> Any:
+    """Return the number that a scalar is at a point."""
+    for base in type(expr).__mro__:
+        compute = SCALAR_RULES.get(cast(Any, base))
+        if compute is not None:
+            return defined(compute(expr, point), point.arithmetic, "a scalar")
+    raise InternalError(f"no number for the scalar {expr} ({type(expr).__name__})")

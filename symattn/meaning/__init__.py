@@ -1,0 +1,1 @@
+"""What a formula means: the index form, and the table of elementwise functions."""

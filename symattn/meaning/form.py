@@ -1,0 +1,278 @@
+"""The index form: what a formula means, entry by entry.
+
+One matrix formula has one meaning, an expression for its ``(i, j)`` entry over tagged axes:
+
+    Σ_j softmax_t(Σ_c Q[c, i] K[c, t] / √d_k)[j] · V[v, j]
+
+There is no transpose and no order of factors here, so most equalities of attention are plain to
+see.  Two things are kept that a normal form later lowers: ``Softmax`` with its own bound axis *and
+the place where it is read* (the ``j`` above is not the bound ``t``), and conditions as 0/1 factors.
+
+An **index** runs over an axis of a given `Size`; two indices are the same only if they are the same
+object.  A **place** is what stands between the brackets: a tuple of indices, outermost first.  An
+axis of size one has the empty place, a merged axis (heads × features) has one index a factor, and
+the order matters: ``(h, d_v)`` is head-major and is not ``(d_v, h)``.
+
+Invariant: forms are immutable, and a binder (`Sum`, `Maximum`, `Softmax`) owns its index, which is
+used nowhere else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from symattn.tags import Size
+
+_fresh_identity = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A bound or free index over an axis; identity, not name or size, makes it equal."""
+
+    size: Size = field(compare=False)
+    hint: str = field(default="", compare=False)
+    identity: int = field(default_factory=lambda: next(_fresh_identity))
+
+
+Place = tuple[Index, ...]
+"""Where an axis is read: its indices, outermost first; empty for an axis of size one."""
+
+
+def place(size: Size, hint: str = "") -> Place:
+    """Return a fresh place on an axis of the given size."""
+    return () if size.is_one else (Index(size, hint),)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A rational constant."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A size used as a number, as in √d_k."""
+
+    size: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A scalar that is an input: a finite real, positive if it was declared so."""
+
+    name: str
+    positive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of an input, ``T[i, j]``; an input is its name and its sizes."""
+
+    name: str
+    sizes: tuple[Size, ...]
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place used as a number, counted from 0 (merged axes: row-major)."""
+
+    at: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A sum of finitely many terms."""
+
+    terms: tuple[Form, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mul:
+    """A product of finitely many factors."""
+
+    factors: tuple[Form, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """A rational power; a negative one is undefined where the base is zero."""
+
+    base: Form
+    exponent: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An elementwise function of the table `symattn.meaning.functions`, or one by name only."""
+
+    function: str
+    argument: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """``Σ_index body``."""
+
+    index: Index
+    body: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Maximum:
+    """``max_index body``."""
+
+    index: Index
+    body: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """``softmax_index(body)`` read at a place, over the places where ``allowed`` holds.
+
+    It stands for ``[g] e^s · inv0(Σ_t [g] e^s)`` with ``inv0(0) = 0``: where nothing is allowed the
+    value is zero, as a consequence.
+    """
+
+    index: Index
+    body: Form
+    at: Place
+    allowed: Condition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """``[condition]``: 1 where it holds and 0 where it does not."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Two places on one axis coincide."""
+
+    left: Place
+    right: Place
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """``left ≤ right`` between integer-valued forms (positions, extents, numbers)."""
+
+    left: Form
+    right: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """An entry of a boolean input that is given at run time; True means "may attend"."""
+
+    name: str
+    sizes: tuple[Size, ...]
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The condition does not hold."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Both conditions hold; "either" is written with `Not`."""
+
+    left: Condition
+    right: Condition
+
+
+Condition = Same | AtMost | Allowed | Not | Both
+Form = (
+    Number
+    | Extent
+    | Parameter
+    | Entry
+    | Position
+    | Add
+    | Mul
+    | Power
+    | Apply
+    | Sum
+    | Maximum
+    | Softmax
+    | Truth
+)
+
+ONE = Number(Fraction(1))
+MINUS_ONE = Number(Fraction(-1))
+
+
+def total(terms: Sequence[Form]) -> Form:
+    """Return the sum of the terms, without a wrapper around a single one."""
+    return terms[0] if len(terms) == 1 else Add(tuple(terms))
+
+
+def times(factors: Sequence[Form]) -> Form:
+    """Return the product of the factors, without a wrapper around a single one."""
+    return factors[0] if len(factors) == 1 else Mul(tuple(factors))
+
+
+def reciprocal(form: Form) -> Form:
+    """Return ``1/form``, undefined at zero."""
+    return Power(form, Fraction(-1))
+
+
+def either(left: Condition, right: Condition) -> Condition:
+    """Return the condition that at least one of the two holds."""
+    return Not(Both(Not(left), Not(right)))
+
+
+def sum_over(at: Place, body: Form) -> Form:
+    """Sum the body over every index of a place; over an axis of size one it is the body itself."""
+    for index in reversed(at):
+        body = Sum(index, body)
+    return body
+
+
+def children(form: Form | Condition) -> Iterator[Form | Condition]:
+    """Yield the forms and conditions directly inside one."""
+    match form:
+        case Add(parts) | Mul(parts):
+            yield from parts
+        case Power(inner, _) | Apply(_, inner) | Sum(_, inner) | Maximum(_, inner):
+            yield inner
+        case Truth(condition) | Not(condition):
+            yield condition
+        case Softmax(_, inner, _, allowed):
+            yield inner
+            if allowed is not None:
+                yield allowed
+        case AtMost(left, right) | Both(left, right):
+            yield left
+            yield right
+        case _:
+            return
+
+
+def places(form: Form | Condition) -> Iterator[tuple[Size | None, Place]]:
+    """Yield every place that stands in a form, with the size of the axis that it reads."""
+    match form:
+        case Entry(_, sizes, at) | Allowed(_, sizes, at):
+            yield from zip(sizes, at, strict=True)
+        case Position(at):
+            yield None, at
+        case Same(left, right):
+            yield None, left
+            yield None, right
+        case Softmax(index, _, at, _):
+            yield index.size, at
+        case _:
+            pass
+    for child in children(form):
+        yield from places(child)

@@ -1,0 +1,127 @@
+"""The elementwise functions, one row each: everything that the project knows about a function.
+
+A function is either *defined* (``sigmoid`` means ``1/(1 + e^{-x})``: its row gives its index form,
+and identities follow from that) or *opaque* (``tanh``: only what the row states, such as oddness,
+is known).  To add one, add a row; the contract tests read the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from symattn.meaning.form import MINUS_ONE, ONE, Add, Apply, Form, Mul, Power
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One elementwise function.
+
+    ``latex`` and ``text`` are its printed names (``{x}`` in them stands for the argument where it
+    is not written as a call).  ``numpy`` is a template over ``xp`` (NumPy, or a library with its
+    interface) and ``x``; ``mpmath`` computes it from the
+    mpmath module and a number.  ``domain`` tells where
+    the function is defined, in words, if not everywhere.
+    """
+
+    name: str
+    latex: str
+    text: str
+    numpy: str
+    mpmath: Callable[[Any, Any], Any]
+    odd: bool = False
+    positive: bool = False
+    domain: str = ""
+    definition: Callable[[Form], Form] | None = None
+
+    def array_code(self, x: str, call: Callable[[str], str]) -> str:
+        """Return the array expression for an argument; ``call`` spells a library function."""
+        used = re.sub(r"xp\.(\w+)", lambda match: call(match[1]), self.numpy)
+        return "(" + used.replace("{x}", x) + ")"
+
+
+def _exp(x: Form) -> Form:
+    return Apply("exp", x)
+
+
+def _sigmoid(x: Form) -> Form:
+    return Power(Add((ONE, _exp(Mul((MINUS_ONE, x))))), Fraction(-1))
+
+
+_ROWS = (
+    Function("exp", r"\exp", "exp", "xp.exp({x})", lambda mp, x: mp.exp(x), positive=True),
+    Function(
+        "log",
+        r"\log",
+        "log",
+        "xp.log({x})",
+        lambda mp, x: mp.log(x),
+        domain="where its argument is > 0",
+    ),
+    Function("tanh", r"\tanh", "tanh", "xp.tanh({x})", lambda mp, x: mp.tanh(x), odd=True),
+    Function("sin", r"\sin", "sin", "xp.sin({x})", lambda mp, x: mp.sin(x), odd=True),
+    Function("cos", r"\cos", "cos", "xp.cos({x})", lambda mp, x: mp.cos(x)),
+    Function(
+        "relu",
+        r"\operatorname{ReLU}",
+        "ReLU",
+        "xp.maximum({x}, 0)",
+        lambda mp, x: x if x > 0 else mp.mpf(0),
+    ),
+    Function(
+        "sigmoid",
+        r"\sigma",
+        "σ",
+        # 1/(1 + e^-x) overflows for large negative x; the half-angle form does not.
+        "(xp.tanh({x} / 2) + 1) / 2",
+        lambda mp, x: 1 / (1 + mp.exp(-x)),
+        definition=_sigmoid,
+    ),
+    Function(
+        "silu",
+        r"\operatorname{SiLU}",
+        "SiLU",
+        "{x} * ((xp.tanh({x} / 2) + 1) / 2)",
+        lambda mp, x: x / (1 + mp.exp(-x)),
+        definition=lambda x: Mul((x, _sigmoid(x))),
+    ),
+    Function(
+        "softplus",
+        r"\operatorname{softplus}",
+        "softplus",
+        "xp.logaddexp({x}, 0)",
+        lambda mp, x: mp.log(1 + mp.exp(x)),
+        positive=True,
+    ),
+    Function(
+        "sqrt",
+        r"\sqrt{{x}}",
+        "√({x})",
+        "xp.sqrt({x})",
+        lambda mp, x: mp.sqrt(x),
+        domain="where its argument is ≥ 0",
+        definition=lambda x: Power(x, Fraction(1, 2)),
+    ),
+    Function(
+        "square",
+        r"{x}^{\circ 2}",
+        "({x})²",
+        "xp.square({x})",
+        lambda mp, x: x * x,
+        definition=lambda x: Power(x, Fraction(2)),
+    ),
+    Function(
+        "reciprocal",
+        r"\operatorname{reciprocal}",
+        "reciprocal",
+        "1 / {x}",
+        lambda mp, x: 1 / x,
+        domain="where its argument is not 0",
+        definition=lambda x: Power(x, Fraction(-1)),
+    ),
+)
+
+FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}

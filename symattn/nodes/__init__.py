@@ -1,0 +1,43 @@
+"""Matrix expressions: one class an operation, tags checked when it is built."""
+
+from symattn.nodes.algebra import (
+    Hadamard,
+    MatrixProduct,
+    MatrixSum,
+    Negated,
+    Quotient,
+    Transposed,
+    hadamard,
+)
+from symattn.nodes.core import Node
+from symattn.nodes.elementwise import (
+    Elementwise,
+    cos,
+    exp,
+    function,
+    log,
+    relu,
+    reciprocal,
+    sigmoid,
+    silu,
+    sin,
+    softplus,
+    sqrt,
+    square,
+    tanh,
+)
+from symattn.nodes.given import assuming
+from symattn.nodes.inputs import (
+    IdentityMatrix,
+    InputMatrix,
+    InputVector,
+    Ones,
+    identity,
+    matrix,
+    ones,
+    vector,
+)
+from symattn.nodes.program import Program
+from symattn.nodes.scalars import Scalar, scalar
+from symattn.nodes.sizes import Dim, dim, dims
+from symattn.nodes.softmax import MaxAlong, Softmax, max, softmax

@@ -1,0 +1,110 @@
+"""Source for arrays: scalars, sizes, and whole expressions on one line.
+
+Every node states the array expression that computes it (``array_code``); generated modules put
+one on a line each, and this module nests them into the single expression that SymPy's own
+``lambdify`` asks for.  Sizes are read off the shapes of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from symattn.errors import NotSupportedError
+from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
+from symattn.notation.names import identifier
+from symattn.tags import Quotient, Size
+
+if TYPE_CHECKING:
+    from symattn.nodes.core import Node
+
+_EXACT_DENOMINATORS = (1, 2, 4)  # exponents that a float writes as they are: 0.5, not (1 / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayContext:
+    """What array source needs from around it.
+
+    ``call`` spells a function of the array library, ``extent`` a tag's size, ``dtype`` the dtype in
+    which constants are made, and ``scalar_call`` a function of Python numbers, where the source
+    can name one that is not the array library's.
+    """
+
+    call: Callable[[str], str]
+    extent: Callable[[str], str]
+    dtype: str
+    scalar_call: Callable[[str], str] | None = None
+
+
+def size_code(size: Size, context: ArrayContext) -> str:
+    """Return the source of a size, an integer."""
+    terms = []
+    for coefficient, powers in size.terms:
+        factors = [str(coefficient)] if coefficient != 1 or not powers else []
+        for atom, exponent in powers:
+            if isinstance(atom, Quotient):
+                base = f"({size_code(atom.num, context)} // {size_code(atom.den, context)})"
+            else:
+                base = context.extent(atom)
+            factors.append(base if exponent == 1 else f"{base}**{exponent}")
+        terms.append(" * ".join(factors))
+    return terms[0] if len(terms) == 1 else "(" + " + ".join(terms) + ")"
+
+
+def scalar_code(form: Form, context: ArrayContext) -> str:
+    """Return the source of a scalar, a Python number, which leaves the arrays' dtype alone."""
+    match form:
+        case Number(value):
+            return (
+                str(value.numerator)
+                if value.denominator == 1
+                else f"({value.numerator} / {value.denominator})"
+            )
+        case Extent(size):
+            return size_code(size, context)
+        case Parameter(name):
+            return identifier(name)
+        case Add(terms):
+            return "(" + " + ".join(scalar_code(term, context) for term in terms) + ")"
+        case Mul(factors):
+            return "(" + " * ".join(scalar_code(factor, context) for factor in factors) + ")"
+        case Power(base, exponent):
+            if exponent.denominator in _EXACT_DENOMINATORS:
+                power = str(exponent if exponent.denominator == 1 else float(exponent))
+            else:
+                power = f"({exponent.numerator} / {exponent.denominator})"
+            return f"(({scalar_code(base, context)}) ** {power})"
+        case Apply(function, argument):
+            inner = scalar_code(argument, context)
+            if context.scalar_call is not None:
+                return f"{context.scalar_call(function)}({inner})"
+            return f"float({context.call(function)}({inner}))"
+        case _:
+            raise NotSupportedError(f"array code for the scalar {form}")
+
+
+def inline(root: Node, call: Callable[[str], str]) -> str:
+    """Return one expression that computes a whole formula from arrays named like its inputs.
+
+    A tag that is an axis of an input is read off its shape; any other has to be an argument.
+    """
+    axes: dict[str, str] = {}
+    for node in root.inputs():
+        for axis, size in zip((-2, -1), node.sizes, strict=True):
+            if len(size.tags) == 1 and size == Size.tag(size.tags[0]):
+                axes.setdefault(size.tags[0], f"{identifier(node.label)}.shape[{axis}]")
+    first = root.inputs()[0].label if root.inputs() else ""
+    context = ArrayContext(
+        call=call,
+        extent=lambda tag: axes.get(tag, identifier(tag)),
+        dtype=f"{identifier(first)}.dtype" if first else "float",
+    )
+    code: dict[Node, str] = {}
+    for node in root.walk():
+        parts = [
+            code[operand] if part is operand else scalar_code(part, context)
+            for operand, part in zip(node.operands, node.parts, strict=True)
+        ] if not node.is_sized else []
+        code[node] = node.array_code(tuple(parts), context)
+    return code[root]

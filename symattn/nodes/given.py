@@ -1,0 +1,72 @@
+"""Relations between tags: declared for a while, and carried by the nodes that needed them.
+
+``assuming`` puts relations in force for the expressions built inside the ``with``.  A node whose
+check needed one carries it as its last argument, so copying, pickling and substitution work outside
+the ``with`` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import sympy
+
+from symattn.nodes.sizes import expression_of, size_of
+from symattn.tags import Relations
+
+_in_force: ContextVar[Relations] = ContextVar("relations in force", default=Relations())
+
+
+class Given(sympy.Basic):
+    """The relations that a node needed, as a SymPy argument: pairs (left side, right side)."""
+
+    def __new__(cls, *pairs: sympy.Tuple) -> Given:
+        relations = Relations()
+        for left, right in pairs:
+            relations = relations.declare((size_of(left), size_of(right)))
+        node = super().__new__(cls, *pairs)
+        node.relations = relations
+        return node
+
+    relations: Relations
+
+    @classmethod
+    def of(cls, relations: Relations) -> Given:
+        """Return the argument that carries these relations."""
+        return cls(
+            *(
+                sympy.Tuple(expression_of(size_of(tag)), expression_of(size))
+                for tag, size in relations
+            )
+        )
+
+
+@contextmanager
+def assuming(*relations: str) -> Iterator[Relations]:
+    """Declare relations between tags for the expressions built inside the ``with``.
+
+    >>> import symattn as sa
+    >>> m, n = sa.dims("m n")
+    >>> with sa.assuming("m = n"):
+    ...     S = sa.matrix("A", m, n) @ sa.matrix("B", m, n)
+    >>> S.shape
+    (m, n)
+
+    A relation is ``tag = polynomial in other tags``; several may be separated by commas.
+    Raises `RelationError` for anything else, and for relations that no sizes satisfy.
+    """
+    declared = _in_force.get()
+    for relation in relations:
+        declared = declared.declare(relation)
+    token = _in_force.set(declared)
+    try:
+        yield declared
+    finally:
+        _in_force.reset(token)
+
+
+def in_force() -> Relations:
+    """Return the relations that are declared right now."""
+    return _in_force.get()

@@ -1,0 +1,132 @@
+"""Scalars: real parameters, numbers and tags used as values, and what they mean.
+
+A scalar is an ordinary SymPy expression.  At the door its symbols are made ours: a symbol with the
+name of a tag of the matrix beside it is that tag, any other is a real parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Rational
+from typing import Any
+
+import sympy
+
+from symattn.errors import NotAnOperandError, NotSupportedError
+from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
+from symattn.nodes.sizes import Dim, refuse_text, size_of
+from symattn.notation.names import check_name
+
+_FUNCTIONS = {
+    sympy.exp: "exp",
+    sympy.log: "log",
+    sympy.tanh: "tanh",
+    sympy.sin: "sin",
+    sympy.cos: "cos",
+}
+
+
+class Scalar(sympy.Symbol):
+    """A scalar input: a finite real number, positive if declared so."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, *, positive: bool = False, **_assumptions: Any) -> Scalar:
+        known = {"positive": True} if positive else {"real": True}
+        return super().__new__(cls, check_name(name), **known)  # pyright: ignore[reportReturnType]
+
+    def subs(self, *args: Any, **kwargs: Any) -> Any:
+        refuse_text("subs", *args)
+        return super().subs(*args, **kwargs)
+
+
+def scalar(name: str, *, positive: bool = False) -> Scalar:
+    """Return a scalar input: a finite real number.
+
+    >>> c = scalar("c", positive=True)
+    >>> c.is_positive
+    True
+
+    Proofs may divide by a positive scalar and take its roots without a condition.
+    Raises `NameSyntaxError` if the name is not one.
+    """
+    return Scalar(name, positive=positive)
+
+
+def as_scalar(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Expr | None:
+    """Return the scalar that a value means, or None if it is no scalar at all.
+
+    Floats mean the decimal number that they print.  Raises `NotAnOperandError` for scalars that
+    are not finite reals, and for SymPy expressions that hide a matrix.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Rational):
+        return sympy.Rational(int(value.numerator), int(value.denominator))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotAnOperandError(str(value), "it is not a finite real number")
+        exact = Fraction(repr(value))
+        return sympy.Rational(exact.numerator, exact.denominator)
+    if not isinstance(value, sympy.Expr) or getattr(value, "is_Matrix", False):
+        return None
+    return _own(value, tags & {symbol.name for symbol in value.free_symbols if hasattr(symbol, "name")})
+
+
+@lru_cache(maxsize=4096)
+def _own(expr: sympy.Expr, tags: frozenset[str]) -> sympy.Expr:
+    for part in sympy.preorder_traversal(expr):
+        if getattr(part, "is_Matrix", False):
+            raise NotAnOperandError(
+                type(expr).__name__ + "(…)",
+                "it is a SymPy function of a matrix, whose sizes SymPy does not check; "
+                "use symattn's own, such as sa.tanh(X)",
+            )
+    if expr.is_Float or (expr.is_number and (expr.is_finite is False or expr.is_real is False)):
+        if expr.is_Float and expr.is_finite:
+            exact = Fraction(repr(float(expr)))
+            return sympy.Rational(exact.numerator, exact.denominator)
+        raise NotAnOperandError(str(expr), "it is not a finite real number")
+    renamed = {}
+    for symbol in expr.free_symbols:
+        if isinstance(symbol, (Dim, Scalar)):
+            continue
+        if not isinstance(symbol, sympy.Symbol):
+            raise NotAnOperandError(str(expr), f"{symbol} is not a scalar of symattn")
+        name = symbol.name
+        renamed[symbol] = (
+            Dim(name) if name in tags else Scalar(name, positive=bool(symbol.is_positive))
+        )
+    own = expr.xreplace(renamed)
+    scalar_form(own)
+    return own
+
+
+@lru_cache(maxsize=4096)
+def scalar_form(expr: sympy.Expr) -> Form:
+    """Return what a scalar means.
+
+    Raises `NotSupportedError` for SymPy functions that have no row in the table of functions.
+    """
+    if isinstance(expr, Dim):
+        return Extent(size_of(expr))
+    if isinstance(expr, Scalar):
+        return Parameter(expr.name, bool(expr.is_positive))
+    if isinstance(expr, sympy.Rational):
+        return Number(Fraction(int(expr.p), int(expr.q)))
+    if isinstance(expr, sympy.Float):
+        return Number(Fraction(repr(float(expr))))
+    if expr is sympy.E:
+        return Apply("exp", Number(Fraction(1)))
+    if isinstance(expr, sympy.Add):
+        return Add(tuple(scalar_form(term) for term in expr.as_ordered_terms()))
+    if isinstance(expr, sympy.Mul):
+        return Mul(tuple(scalar_form(factor) for factor in expr.as_ordered_factors()))
+    if isinstance(expr, sympy.Pow) and isinstance(expr.exp, sympy.Rational):
+        return Power(scalar_form(expr.base), Fraction(int(expr.exp.p), int(expr.exp.q)))
+    function = _FUNCTIONS.get(type(expr))
+    if function is not None:
+        return Apply(function, scalar_form(expr.args[0]))
+    raise NotSupportedError(f"the scalar {expr} ({type(expr).__name__})")

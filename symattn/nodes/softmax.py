@@ -1,0 +1,163 @@
+"""Softmax and maximum along an axis.
+
+The axis is never guessed: ``axis=0`` runs down each column (columns sum to one), ``axis=1`` along
+each row, and ``over=`` names the tag that is summed over.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import sympy
+
+from symattn.errors import AxisError
+from symattn.meaning.form import ONE, Form, Index, Maximum, Place, Softmax as SoftmaxForm
+from symattn.nodes.arrays import ArrayContext
+from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
+from symattn.nodes.fixes import facts
+from symattn.nodes.given import in_force
+from symattn.nodes.sizes import size_of
+from symattn.notation.code import brief
+from symattn.notation.rows import Binding, Kind, Notation
+from symattn.tags import Size
+
+_EVERY = ("every column", "every row")
+
+
+class _AlongAxis(Node):
+    """An operation along one axis of a matrix: arguments are the matrix and the axis."""
+
+    @classmethod
+    def _accept(cls, operand: Any, axis: Any) -> Arguments:
+        if isinstance(axis, bool) or axis not in (0, 1):
+            raise AxisError(
+                f"{cls.__name__.lower()}(…, axis={axis!r})", (), "an axis is 0 or 1",
+                "axis=0 runs down each column, axis=1 along each row",
+            )
+        return as_matrix(operand, cls.__name__.lower()), sympy.Integer(axis)
+
+    @property
+    def axis(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """0 if it runs down each column, 1 if along each row."""
+        return int(cast(sympy.Integer, self.args[1]))
+
+    @property
+    def matrices(self) -> tuple[Node, ...]:
+        """The matrix that it is applied to."""
+        return (cast(Node, self.args[0]),)
+
+    @property
+    def operands(self) -> Arguments:
+        """The matrix alone; the axis is not an operand."""
+        return self.matrices
+
+    def rebuilt(self, change: Any) -> Node:
+        """Return the same operation on the changed matrix."""
+        changed = change(self.matrices[0])
+        return self if changed is self.matrices[0] else type(self)(changed, self.args[1])
+
+    @property
+    def over(self) -> Size:
+        """The size of the axis that it runs along."""
+        return self.matrices[0].sizes[self.axis]
+
+    def _bound(self, row: Place, column: Place) -> tuple[Index | None, Form, Place]:
+        """Return the bound index, the entry that it runs over, and the place being read."""
+        operand = self.matrices[0]
+        index = None if self.over.is_one else Index(self.over)
+        bound: Place = () if index is None else (index,)
+        read = (row, column)[self.axis]
+        entry = operand.meaning(bound, column) if self.axis == 0 else operand.meaning(row, bound)
+        return index, entry, read
+
+
+class Softmax(_AlongAxis):
+    """``exp(x)`` normalised to sum to one along an axis."""
+
+    notation = Notation(Kind.SOFTMAX, Binding.APPLICATION)
+
+    @classmethod
+    def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
+        return cast(Node, operands[0]).sizes
+
+    def meaning(self, row: Place, column: Place) -> Form:
+        """``softmax_t(X[t, j])[i]``, or 1 along an axis of size one."""
+        index, entry, read = self._bound(row, column)
+        return ONE if index is None else SoftmaxForm(index, entry, read)
+
+    def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
+        """Return the exponentials, with the maximum subtracted, over their sum."""
+        axis = self.axis - 2
+        largest = f"x.max(axis={axis}, keepdims=True)"
+        return (
+            f"(lambda x: (lambda e: e / e.sum(axis={axis}, keepdims=True))"
+            f"({context.call('exp')}(x - {largest})))({operands[0]})"
+        )
+
+
+class MaxAlong(_AlongAxis):
+    """The largest entry along an axis, whose size becomes one."""
+
+    notation = Notation(Kind.MAXIMUM, Binding.APPLICATION)
+
+    @classmethod
+    def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
+        rows, columns = cast(Node, operands[0]).sizes
+        return (Size.of(1), columns) if int(operands[1]) == 0 else (rows, Size.of(1))
+
+    def meaning(self, row: Place, column: Place) -> Form:
+        """``max_t X[t, j]``."""
+        index, entry, _ = self._bound(row, column)
+        return entry if index is None else Maximum(index, entry)
+
+    def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
+        """Return the maximum with its axis kept."""
+        return f"{operands[0]}.max(axis={self.axis - 2}, keepdims=True)"
+
+
+def softmax(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
+    """Return the softmax of a matrix along one axis: exponentials over their sum.
+
+    >>> import symattn as sa
+    >>> m, n = sa.dims("m n")
+    >>> S = sa.matrix("S", m, n)
+    >>> sa.softmax(S, axis=0) == sa.softmax(S, over=m)
+    True
+
+    ``axis=0``: every column sums to one; ``axis=1``: every row does; ``over=`` names the size of
+    the axis instead.  Raises `AxisError` if neither or both are given, if the tag is not there, or
+    if it names both axes (self-attention: n × n).
+    """
+    return Softmax(*_along("softmax", x, axis, over))
+
+
+def max(x: Any, *, axis: int | None = None, over: Any = None) -> Node:  # noqa: A001
+    """Return the largest entry of every column (``axis=0``) or of every row (``axis=1``).
+
+    >>> import symattn as sa
+    >>> m, n = sa.dims("m n")
+    >>> sa.max(sa.matrix("S", m, n), axis=0).shape
+    (1, n)
+    """
+    return MaxAlong(*_along("max", x, axis, over))
+
+
+def _along(call: str, x: Any, axis: int | None, over: Any) -> tuple[Node, int]:
+    """Return the matrix and the axis that a call names, by number or by tag."""
+    matrix = as_matrix(x, call)
+    written = brief(matrix)
+    choices = " or ".join(
+        f"{call}({written}, axis={k}) along {_EVERY[k]}, over {matrix.sizes[k]}" for k in (0, 1)
+    )
+    if (axis is None) == (over is None):
+        clash = "the axis is missing" if axis is None else "give axis= or over=, not both"
+        raise AxisError(f"{call}({written})", facts((matrix,)), clash, choices)
+    if over is None:
+        return matrix, cast(int, axis)
+    wanted = size_of(over)
+    relations = matrix.given.merge(in_force())
+    found = [k for k in (0, 1) if relations.needed(matrix.sizes[k], wanted) is not None]
+    if len(found) != 1:
+        clash = f"over={wanted} names {'both axes' if found else 'neither axis'}"
+        raise AxisError(f"{call}({written}, over={wanted})", facts((matrix,)), clash, choices)
+    return matrix, found[0]

@@ -1,0 +1,122 @@
+r"""Displays in LaTeX: a function's type, Softmax written out, derivations in an ``aligned`` block.
+
+They use only what every dialect takes: ``aligned``, never ``align*``, ``\tag`` or ``\label``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symattn.meaning.form import Form
+from symattn.notation.dialects import Dialect, dialect_named
+from symattn.notation.glyphs import latex_name
+from symattn.notation.latex import latex, latex_space
+from symattn.notation.names import check_name
+from symattn.notation.presets import Preset
+from symattn.notation.rows import Printable
+from symattn.tags import Size
+
+Shape = tuple[Size, Size]
+
+_SPECIAL = str.maketrans(
+    {
+        "\\": r"\backslash ",
+        "{": r"\{",
+        "}": r"\}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "^": r"\hat{} ",
+        "~": r"\sim ",
+    }
+)
+
+
+def latex_operator(name: str, preset: Preset, dialect: str = "latex") -> str:
+    r"""Return the name of a function, ``\operatorname{Attention}`` or ``f``."""
+    label = latex_name(check_name(name), preset)[0].replace(r"\mathrm", r"\operatorname", 1)
+    return _in_dialect(label, dialect_named(dialect))
+
+
+def latex_signature(
+    name: str,
+    domain: Sequence[tuple[str, Shape]],
+    codomain: Shape,
+    preset: Preset,
+    value: Printable | Form | None = None,
+    *,
+    dialect: str = "latex",
+) -> str:
+    r"""Return a function's type; with a value, also what it maps its arguments to.
+
+    >>> from symattn.notation.presets import PRESETS
+    >>> from symattn.tags import Size
+    >>> d, n, m = (Size.tag(tag) for tag in ("d_k", "n", "m"))
+    >>> print(latex_signature("f", [("Q", (d, n)), ("K", (d, m))], (m, n), PRESETS["freshrimp"]))
+    f: M^{d_{k} \times n} \times M^{d_{k} \times m} \to M^{m \times n}
+
+    ``domain`` has each argument with its shape.  With a value the result is an ``aligned`` block of
+    two lines, the type and ``(Q, K) \mapsto …``.
+    """
+    operator = latex_operator(name, preset, dialect)
+    spaces = r" \times ".join(latex_space(sizes, preset) for _, sizes in domain)
+    target = latex_space(codomain, preset)
+    if value is None:
+        return rf"{operator}: {spaces} \to {target}"
+    arguments = ",".join(
+        latex_name(check_name(label), preset, bold=preset.bold)[0] for label, _ in domain
+    )
+    shown = latex(value, preset, dialect=dialect)
+    return (
+        rf"\begin{{aligned}} {operator}: {spaces} &\to {target} \\ "
+        rf"({arguments}) &\mapsto {shown} \end{{aligned}}"
+    )
+
+
+def latex_softmax_definition(preset: Preset, *, dialect: str = "latex") -> str:
+    r"""Return Softmax of a matrix written out: its columns, or its rows, one by one.
+
+    >>> from symattn.notation.presets import PRESETS
+    >>> print(latex_softmax_definition(PRESETS["vaswani"]))  # doctest: +ELLIPSIS
+    \mathrm{softmax}(X) := \begin{bmatrix} ... \\ \vdots \\ ... \end{bmatrix}
+    """
+    matrix = latex_name("X", preset, bold=preset.bold)[0]
+    first, last = (latex_name(f"x_{at}", preset, bold=preset.bold)[0] for at in ("1", "N"))
+
+    def line(vector: str) -> str:
+        applied = f"{preset.softmax_vector}({vector})"
+        if preset.axis == 0:
+            return rf"\underset{{\vert}}{{\overset{{\vert}}{{{applied}}}}}"
+        return rf"\text{{—}} \; {applied} \; \text{{—}}"
+
+    between = r" & \cdots & " if preset.axis == 0 else r" \\ \vdots \\ "
+    written = (
+        rf"{preset.softmax_matrix}({matrix}) := "
+        rf"\begin{{bmatrix}} {line(first)}{between}{line(last)} \end{{bmatrix}}"
+    )
+    return _in_dialect(written, dialect_named(dialect))
+
+
+def latex_aligned(lines: Sequence[tuple[str, str, str]]) -> str:
+    r"""Return lines ``(left, right, reason)`` as an ``aligned`` block.
+
+    >>> print(latex_aligned([("A^T", "(BC)^T", ""), ("", "C^TB^T", "transpose of a product")]))
+    \begin{aligned}
+    A^T &= (BC)^T \\
+    &= C^TB^T && \text{(transpose of a product)}
+    \end{aligned}
+
+    Left and right are LaTeX, a reason is plain text; an empty left side continues the line above.
+    """
+    rows = [
+        f"{left} &= {right}".lstrip()
+        + (rf" && \text{{({reason.translate(_SPECIAL)})}}" if reason else "")
+        for left, right, reason in lines
+    ]
+    return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+
+def _in_dialect(text: str, dialect: Dialect) -> str:
+    return text.replace(r"\operatorname", dialect.operator)

@@ -1,0 +1,301 @@
+r"""Index forms as text and LaTeX: ``Σ_j softmax_t(Σ_c Q[c,i] K[c,t] / √d_k)[j] V[v,j]``.
+
+Indices have an identity and no name.  A name is found for each where it is bound: its hint, or else
+a letter that nothing in sight uses, neither an index around it nor a scalar, size or input.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from symattn.meaning.form import (
+    Allowed,
+    AtMost,
+    Both,
+    Condition,
+    Entry,
+    Extent,
+    Form,
+    Index,
+    Maximum,
+    Mul,
+    Not,
+    Parameter,
+    Place,
+    Position,
+    Same,
+    Softmax,
+    Sum,
+    Truth,
+    children,
+    places,
+)
+from symattn.notation.dialects import dialect_named
+from symattn.notation.glyphs import latex_name, latex_script, text_name
+from symattn.notation.latex import LatexPrinter
+from symattn.notation.names import check_name, parse_name
+from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.printer import Printer, Written
+from symattn.notation.rows import Binding
+from symattn.notation.text import TextPrinter
+
+_FREE = "ijklpq"
+_READ_BY_SUM = "jkl"
+_ALONG = "tsuracbefghpqwxyz"
+_SUMMED = "ctsuraebfghpqwxyz"
+_HINT = re.compile(r"[A-Za-z][0-9]*")
+
+
+def entry_text(
+    form: Form,
+    names: Mapping[Index, str] | None = None,
+    preset: Preset | str | None = None,
+) -> str:
+    """Return an index form as text.
+
+    >>> from symattn.meaning.form import Entry, Index, Mul, Sum
+    >>> from symattn.tags import Size
+    >>> d, n, m = Size.tag("d"), Size.tag("n"), Size.tag("m")
+    >>> i, j, c = Index(n), Index(m), Index(d)
+    >>> Q, K = Entry("Q", (n, d), ((i,), (c,))), Entry("K", (m, d), ((j,), (c,)))
+    >>> entry_text(Sum(c, Mul((Q, K))), {i: "i", j: "j"})
+    'Σ_c Q[i,c] K[j,c]'
+
+    ``names`` names the free indices; those without a name get one.
+    """
+    return EntryTextPrinter(chosen_preset(preset, form)).begin(form, names or {}).text
+
+
+def entry_latex(
+    form: Form,
+    names: Mapping[Index, str] | None = None,
+    preset: Preset | str | None = None,
+    *,
+    dialect: str = "latex",
+) -> str:
+    r"""Return an index form as LaTeX, ``\sum_{c} Q_{ic} K_{jc}``.
+
+    ``names`` names the free indices; those without a name get one.  Raises `UnknownNameError` for
+    an unknown preset or dialect.
+    """
+    printer = EntryLatexPrinter(chosen_preset(preset, form), dialect_named(dialect))
+    return printer.dialect_of(printer.begin(form, names or {}).text)
+
+
+class EntryRules(Printer):
+    """What text and LaTeX of index forms share: the naming of indices, and one rule a form."""
+
+    names: dict[Index, str]
+    reserved: set[str]
+
+    def begin(self, form: Form, names: Mapping[Index, str]) -> Written:
+        """Write a form whose free indices have these names."""
+        self.names = dict(names)
+        self.reserved = set(_names_in(form))
+        bound = set(_indices_bound_in(form))
+        for _, at in places(form):
+            for index in at:
+                if index not in bound and index not in self.names:
+                    self.names[index] = self._fresh(index.hint, _FREE)
+        return self.scalar(form)
+
+    # Indices.
+
+    def _fresh(self, hint: str, letters: str) -> str:
+        used = self.reserved | set(self.names.values())
+        if _HINT.fullmatch(hint) and hint not in used:
+            return hint
+        for letter in letters:
+            if letter not in used:
+                return letter
+        number = 1
+        while f"{letters[0]}{number}" in used:
+            number += 1
+        return f"{letters[0]}{number}"
+
+    def _bound(self, index: Index, letters: str, write: Callable[[], Any]) -> tuple[str, Any]:
+        """Name an index while what it is bound in is written."""
+        name = self.names[index] = self._fresh(index.hint, letters)
+        inside = write()
+        del self.names[index]
+        return self.letter(name), inside
+
+    def _read(self, at: Place) -> str:
+        """Write a place; a merged axis is a pair, and an axis of size one is not written."""
+        letters = [self.letter(self.names[index]) for index in at]
+        return letters[0] if len(letters) == 1 else f"({','.join(letters)})" if letters else ""
+
+    # Rules.
+
+    def _entry(self, form: Entry) -> Written:
+        read = [letters for at in form.places if (letters := self._read(at))]
+        return self.entry(form.name, read) if read else self.name(form.name)
+
+    def _position(self, form: Position) -> Written:
+        return Written(self._read(form.at) or "0", Binding.ATOM)
+
+    def _sum_over(self, form: Sum) -> Written:
+        factors = form.body.factors if isinstance(form.body, Mul) else (form.body,)
+        weighted = any(isinstance(factor, Softmax) for factor in factors)
+        letters = (_READ_BY_SUM if weighted else "") + _SUMMED
+        letter, body = self._bound(form.index, letters, lambda: self.scalar(form.body))
+        body = self.held(body, Binding.HADAMARD)
+        return Written(self.big("sum", letter) + " " + body.text, Binding.HADAMARD, True)
+
+    def _max_over(self, form: Maximum) -> Written:
+        letter, body = self._bound(form.index, _ALONG, lambda: self.scalar(form.body))
+        return self.applied(self.big("max", letter), body, "")
+
+    def _softmax_at(self, form: Softmax) -> Written:
+        at = self._read(form.at)
+
+        def write() -> tuple[Written, str]:
+            where = "" if form.allowed is None else self.condition(form.allowed)
+            return self.scalar(form.body), where
+
+        letter, (body, where) = self._bound(form.index, _ALONG, write)
+        return self.applied(self.big("softmax", letter, where), body, at)
+
+    def _truth(self, form: Truth) -> Written:
+        return Written(f"[{self.condition(form.condition)}]", Binding.ATOM)
+
+    SCALARS: ClassVar = {
+        **Printer.SCALARS,
+        Entry: _entry,
+        Position: _position,
+        Sum: _sum_over,
+        Maximum: _max_over,
+        Softmax: _softmax_at,
+        Truth: _truth,
+    }
+
+    def _factors(self, forms: Sequence[Form]) -> Written:
+        if not forms or not isinstance(forms[-1], Sum):
+            return super()._factors(forms)
+        # A sum reaches to the end of its factors, so the last one needs no parentheses.
+        *written, last = (self.scalar(form) for form in forms)
+        last = Written(last.text, Binding.PRODUCT, last.tall)
+        return self.product([*written, last]) if written else last
+
+    # Conditions.
+
+    def condition(self, condition: Condition) -> str:
+        """Write a condition, without the brackets that make it 0 or 1."""
+        signs = self.signs
+        match condition:
+            case Not(Both(Not(left), Not(right))):
+                return self._pair(left, signs["or"], right)
+            case Not(AtMost(left, right)):
+                return self._compared(left, ">", right)
+            case Not(Same(left, right)):
+                return f"{self._read(left) or '0'} {signs['≠']} {self._read(right) or '0'}"
+            case Not(inner):
+                return f"{signs['not']} {self._held_condition(inner)}"
+            case Both(left, right):
+                return self._pair(left, signs["and"], right)
+            case AtMost(left, right):
+                return self._compared(left, signs["≤"], right)
+            case Same(left, right):
+                return f"{self._read(left) or '0'} = {self._read(right) or '0'}"
+            case Allowed(name, sizes, read):
+                return self._entry(Entry(name, sizes, read)).text
+
+    def _compared(self, left: Form, sign: str, right: Form) -> str:
+        return f"{self.scalar(left).text} {sign} {self.scalar(right).text}"
+
+    def _pair(self, left: Condition, sign: str, right: Condition) -> str:
+        return f"{self._held_condition(left)} {sign} {self._held_condition(right)}"
+
+    def _held_condition(self, condition: Condition) -> str:
+        text = self.condition(condition)
+        composite = isinstance(condition, Both) or (
+            isinstance(condition, Not) and isinstance(condition.condition, Both)
+        )
+        return f"({text})" if composite else text
+
+    # Words.
+
+    signs: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def letter(self, name: str) -> str: ...
+    @abstractmethod
+    def entry(self, name: str, read: Sequence[str]) -> Written: ...
+    @abstractmethod
+    def big(self, operation: str, letter: str, where: str = "") -> str: ...
+    @abstractmethod
+    def applied(self, label: str, body: Written, at: str) -> Written: ...
+
+
+class EntryTextPrinter(EntryRules, TextPrinter):
+    """Index forms as text."""
+
+    signs: ClassVar = {"or": "or", "and": "and", "not": "not", "≤": "≤", "≠": "≠"}
+
+    def letter(self, name: str) -> str:
+        return name if name.isdigit() else text_name(check_name(name))[0]
+
+    def entry(self, name: str, read: Sequence[str]) -> Written:
+        return Written(f"{text_name(name)[0]}[{','.join(read)}]", Binding.POWER)
+
+    def big(self, operation: str, letter: str, where: str = "") -> str:
+        sign = {"sum": "Σ", "max": "max", "softmax": self.preset.text_softmax_vector}[operation]
+        return f"{sign}_{{{letter}: {where}}}" if where else f"{sign}_{letter}"
+
+    def applied(self, label: str, body: Written, at: str) -> Written:
+        read = f"[{at}]" if at else ""
+        return Written(f"{label}({body.text}){read}", Binding.APPLICATION)
+
+
+class EntryLatexPrinter(EntryRules, LatexPrinter):
+    """Index forms as LaTeX."""
+
+    signs: ClassVar = {"or": r"\lor", "and": r"\land", "not": r"\lnot", "≤": r"\le", "≠": r"\ne"}
+
+    def letter(self, name: str) -> str:
+        return name if name.isdigit() else latex_name(check_name(name), self.preset)[0]
+
+    def entry(self, name: str, read: Sequence[str]) -> Written:
+        base = latex_name(name, self.preset)[0]
+        if parse_name(name).subscript:  # two subscripts are no LaTeX
+            base = f"({base})"
+        gap = "" if all(len(letter) == 1 for letter in read) else ","
+        return Written(base + latex_script("_", gap.join(read), self.preset), Binding.POWER)
+
+    def big(self, operation: str, letter: str, where: str = "") -> str:
+        sign = {"sum": r"\sum", "max": r"\max", "softmax": self.preset.softmax_vector}[operation]
+        under = rf"{letter} \,:\, {where}" if where else letter
+        return sign + latex_script("_", under, self.preset)
+
+    def applied(self, label: str, body: Written, at: str) -> Written:
+        called = self.called(label, body, "")
+        read = latex_script("_", at, self.preset) if at else ""
+        return Written(called.text + read, Binding.APPLICATION, called.tall)
+
+
+def _indices_bound_in(form: Form) -> Iterator[Index]:
+    """Yield every index that is bound somewhere in a form."""
+    for part in _parts(form):
+        if isinstance(part, (Sum, Maximum, Softmax)):
+            yield part.index
+
+
+def _names_in(form: Form) -> Iterator[str]:
+    """Yield the names that an index must not take: scalars, tags used as values, inputs."""
+    for part in _parts(form):
+        if isinstance(part, (Entry, Allowed, Parameter)):
+            yield part.name
+        elif isinstance(part, Extent):
+            yield from part.size.tags
+
+
+def _parts(form: Form) -> Iterator[Form | Condition]:
+    """Yield a form and everything inside it."""
+    pending: list[Form | Condition] = [form]
+    while pending:
+        part = pending.pop()
+        yield part
+        pending.extend(children(part))

@@ -1,0 +1,206 @@
+r"""Names and sizes as LaTeX and as text: letters, scripts, primes.
+
+Only what the grammar of names lets through is ever emitted, and what stands side by side stays
+apart: ``\alpha`` before a letter takes a space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from symattn.errors import NameSyntaxError
+from symattn.notation.names import GREEK, SPELLED, Name, check_name, parse_name
+from symattn.notation.presets import Preset
+from symattn.notation.rows import Binding
+from symattn.tags import Quotient, Size
+
+# Greek letters for which LaTeX has no command look like Latin ones, except the final sigma.
+_LOOKALIKES = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)) | {"ς": r"\varsigma"}
+_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9]")
+_ENDS_IN_COMMAND = re.compile(r"\\[A-Za-z]+$")
+
+SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def joined(pieces: Iterable[str], gap: str = "") -> str:
+    r"""Put pieces of LaTeX side by side.
+
+    >>> joined([r"\lambda", "A", "B"])
+    '\\lambda AB'
+    """
+    written: list[str] = []
+    for piece in pieces:
+        if written and not gap and _ENDS_IN_COMMAND.search(written[-1]) and piece[0].isalpha():
+            written.append(" ")
+        elif written:
+            written.append(gap)
+        written.append(piece)
+    return "".join(written)
+
+
+def latex_script(mark: str, content: str, preset: Preset) -> str:
+    r"""Return a superscript or subscript, braced where the preset or its length asks for it."""
+    bare = len(content) == 1 and content.isalnum() and not preset.braces
+    return mark + (content if bare else "{" + content + "}")
+
+
+def _letters(word: str) -> str:
+    """Return a run of Latin letters and digits, or one other character, of a script."""
+    if word in GREEK:
+        return "\\" + word
+    if len(word) > 1 and any(letter.islower() for letter in word):
+        return rf"\text{{{word}}}"
+    return _letter(word)
+
+
+def _letter(word: str) -> str:
+    if word in SPELLED:
+        return "\\" + SPELLED[word]
+    return {" ": r"\,"}.get(word, _LOOKALIKES.get(word, word))
+
+
+def _content(text: str) -> str:
+    """Return what stands in a script; an underscore there begins a script of its own."""
+    outer, mark, inner = text.partition("_")
+    written = joined(_letters(word) for word in _WORD.findall(outer))
+    return written + ("_{" + _content(inner) + "}" if mark and inner else "")
+
+
+def _base(base: str, bold: bool) -> str:
+    if base in GREEK or base in SPELLED:
+        command = "\\" + SPELLED.get(base, base)
+        return rf"\boldsymbol{{{command}}}" if bold else command
+    if len(base) == 1:
+        letter = _letter(base)
+        return rf"\mathbf{{{letter}}}" if bold else letter
+    style = r"\mathbf" if bold else r"\mathrm"
+    return joined(
+        rf"{style}{{{word}}}" if word.isascii() else _letter(word) for word in _WORD.findall(base)
+    )
+
+
+@lru_cache(maxsize=4096)
+def latex_name(label: str, preset: Preset, *, bold: bool = False) -> tuple[str, Binding]:
+    r"""Return a name as LaTeX, and how tightly it binds.
+
+    >>> from symattn.notation.presets import PRESETS
+    >>> latex_name("d_{model}", PRESETS["vaswani"])[0]
+    'd_{\\text{model}}'
+
+    With a superscript or a prime it binds like a power: another superscript needs parentheses.
+    """
+    name = _taken_apart(label)
+    text = _base(name.base, bold)
+    if name.subscript:
+        text += latex_script("_", _content(name.subscript), preset)
+    if name.superscript:
+        above = joined([r"\prime"] * name.primes + [_content(name.superscript)], " ")
+        text += latex_script("^", above, preset)
+    else:
+        text += "'" * name.primes
+    return text, Binding.POWER if name.superscript or name.primes else Binding.ATOM
+
+
+@lru_cache(maxsize=4096)
+def text_name(label: str) -> tuple[str, Binding]:
+    """Return a name as text, and how tightly it binds.
+
+    >>> text_name("lambda_{k}")[0], text_name("W^Q")[0]
+    ('λ_k', 'W^Q')
+    """
+    name = _taken_apart(label)
+    text = GREEK.get(name.base, name.base) + _normal(label)[len(name.base) :]
+    return text, Binding.POWER if name.superscript or name.primes else Binding.ATOM
+
+
+def _normal(label: str) -> str:
+    try:
+        return check_name(label)
+    except NameSyntaxError:
+        return label
+
+
+def _taken_apart(label: str) -> Name:
+    """Take a name apart; a tag may have a name that no matrix has, such as d__k."""
+    try:
+        return parse_name(label)
+    except NameSyntaxError:
+        base, _, rest = label.rstrip("'′").partition("_")
+        script = re.sub(r"[\W_]+", "_", rest).strip("_")
+        return Name(re.sub(r"[\W_]+", "", base) or "d", subscript=script)
+
+
+def latex_size(size: Size, preset: Preset) -> tuple[str, Binding]:
+    r"""Return a size as LaTeX, and how tightly it binds.
+
+    >>> from symattn.notation.presets import PRESETS
+    >>> from symattn.tags import parse_size
+    >>> latex_size(parse_size("h*d_k + 2"), PRESETS["freshrimp"])[0]
+    'h d_{k} + 2'
+    """
+
+    def quotient(num: str, den: str) -> str:
+        return f"{num} / {den}"
+
+    def power(base: str, exponent: int) -> str:
+        return f"{base}^{exponent}" if exponent < 10 else f"{base}^{{{exponent}}}"
+
+    return _size(size, lambda tag: latex_name(tag, preset), " ", quotient, power)
+
+
+def text_size(size: Size) -> tuple[str, Binding]:
+    """Return a size as text, and how tightly it binds.
+
+    >>> from symattn.tags import parse_size
+    >>> text_size(parse_size("h*d_k + 2"))[0]
+    'h·d_k + 2'
+    """
+
+    def quotient(num: str, den: str) -> str:
+        return f"{num}/{den}"
+
+    def power(base: str, exponent: int) -> str:
+        return base + str(exponent).translate(SUPERSCRIPTS)
+
+    return _size(size, text_name, "·", quotient, power)
+
+
+def _size(
+    size: Size,
+    named: Callable[[str], tuple[str, Binding]],
+    gap: str,
+    quotient: Callable[[str, str], str],
+    power: Callable[[str, int], str],
+) -> tuple[str, Binding]:
+    def held(text: str, binding: Binding, least: Binding) -> str:
+        return text if binding >= least else f"({text})"
+
+    def atom(of: str | Quotient) -> tuple[str, Binding]:
+        if isinstance(of, str):
+            return named(of)
+        num, den = (_size(part, named, gap, quotient, power) for part in (of.num, of.den))
+        text = quotient(held(*num, Binding.PRODUCT), held(*den, Binding.POWER))
+        return text, Binding.HADAMARD
+
+    written, binding = "", Binding.SUM
+    for coefficient, monomial in size.terms:
+        factors: list[tuple[str, Binding]] = []
+        for of, exponent in monomial:
+            text, tightness = atom(of)
+            if exponent != 1:
+                text = power(held(text, tightness, Binding.ATOM), exponent)
+                tightness = Binding.POWER
+            factors.append((text, tightness))
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, (str(abs(coefficient)), Binding.ATOM))
+        alone = len(factors) == 1
+        least = Binding.SUM if alone else Binding.POWER
+        term = gap.join(held(*factor, least) for factor in factors)
+        binding = factors[0][1] if alone else Binding.PRODUCT
+        if coefficient < 0:
+            written, binding = f"{written} - {term}" if written else f"-{term}", Binding.NEGATION
+        else:
+            written = f"{written} + {term}" if written else term
+    return written or "0", binding if len(size.terms) < 2 else Binding.SUM

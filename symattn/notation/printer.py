@@ -1,0 +1,204 @@
+r"""The walk that all printers share: one rule a kind of writing, and parentheses by binding.
+
+A rule returns what was *written* and how tightly that binds; the place where it is put says how
+tightly it has to bind, and parentheses stand exactly where it does not.  So nothing is reordered or
+dropped: ``A(BC)`` keeps its parentheses because a product does not bind tighter than a product.
+
+Scalars are index forms.  Their rules are written here once, over the few words that a language
+has: a number, a size, a name, a product, a quotient, a power, a sum, a call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from symattn.errors import NotSupportedError
+from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
+from symattn.notation.rows import Binding, Kind, Printable
+from symattn.tags import Size
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A piece of output, how tightly it binds, and whether it is taller than a line."""
+
+    text: str
+    binding: Binding
+    tall: bool = False
+
+
+class Printer(ABC):
+    """One language: rules for the kinds of writing, and words for scalars."""
+
+    RULES: ClassVar[Mapping[Kind, Callable[[Any, Printable], Written]]]
+
+    # Matrices.
+
+    def write(self, part: Printable | Form) -> Written:
+        """Write an expression, or an index form where a scalar stands."""
+        if isinstance(part, Form):
+            return self.scalar(part)
+        return self.RULES[part.notation.kind](self, part)
+
+    def inside(self, part: Printable | Form, binding: Binding) -> Written:
+        """Write a part where it has to bind at least so tightly."""
+        return self.held(self.write(part), binding)
+
+    def held(self, written: Written, binding: Binding) -> Written:
+        """Put what was written into parentheses unless it binds at least so tightly."""
+        if written.binding >= binding:
+            return written
+        return Written(self.parentheses(written), Binding.ATOM, written.tall)
+
+    def terms(self, parts: Sequence[Printable | Form]) -> list[tuple[bool, Written]]:
+        """Write the terms of a sum, each with whether it is subtracted."""
+        written: list[tuple[bool, Written]] = []
+        for part in parts:
+            if not isinstance(part, Form) and part.notation.kind is Kind.NEGATION:
+                written.append((True, self.inside(part.parts[0], Binding.HADAMARD)))
+            else:
+                written.append((False, self.inside(part, Binding.NEGATION)))
+        return written
+
+    # Scalars.
+
+    SCALARS: ClassVar[Mapping[type[Form], Callable[[Any, Any], Written]]]
+
+    def scalar(self, form: Form) -> Written:
+        """Write an index form."""
+        rule = self.SCALARS.get(type(form))
+        if rule is None:
+            raise NotSupportedError(f"writing {type(form).__name__} as a scalar")
+        return rule(self, form)
+
+    def _number(self, form: Number) -> Written:
+        value = form.value
+        if value < 0:
+            return self.negative(self._number(Number(-value)))
+        if value.denominator == 1:
+            return Written(str(value.numerator), Binding.ATOM)
+        return self.rational(value)
+
+    def _extent(self, form: Extent) -> Written:
+        return self.size(form.size)
+
+    def _parameter(self, form: Parameter) -> Written:
+        return self.name(form.name)
+
+    def _add(self, form: Add) -> Written:
+        terms: list[tuple[bool, Written]] = []
+        for term in form.terms:
+            subtracted, rest = _signed(term)
+            terms.append((subtracted, self.held(self.scalar(rest), Binding.HADAMARD)))
+        return self.plus(terms)
+
+    def _mul(self, form: Mul) -> Written:
+        negative, above, below = _fraction(form)
+        written = self._ratio(above, below)
+        return self.negative(written) if negative else written
+
+    def _power(self, form: Power) -> Written:
+        if form.exponent < 0:
+            return self._ratio([], [Power(form.base, -form.exponent)])
+        return self.power(self.scalar(form.base), form.exponent)
+
+    def _apply(self, form: Apply) -> Written:
+        return self.call(form.function, self.scalar(form.argument))
+
+    def _ratio(self, above: Sequence[Form], below: Sequence[Form]) -> Written:
+        numerator = self._factors(above)
+        return self.quotient(numerator, self._factors(below)) if below else numerator
+
+    def _factors(self, forms: Sequence[Form]) -> Written:
+        if not forms:
+            return Written("1", Binding.ATOM)
+        if len(forms) == 1:
+            return self.scalar(_unit_power(forms[0]))
+        return self.product([self.scalar(_unit_power(form)) for form in forms])
+
+    # The words of a language.
+
+    @abstractmethod
+    def parentheses(self, written: Written) -> str: ...
+    @abstractmethod
+    def name(self, name: str) -> Written: ...
+    @abstractmethod
+    def size(self, size: Size) -> Written: ...
+    @abstractmethod
+    def rational(self, value: Fraction) -> Written: ...
+    @abstractmethod
+    def product(self, factors: Sequence[Written]) -> Written: ...
+    @abstractmethod
+    def quotient(self, numerator: Written, denominator: Written) -> Written: ...
+    @abstractmethod
+    def power(self, base: Written, exponent: Fraction) -> Written: ...
+    @abstractmethod
+    def call(self, function: str, argument: Written) -> Written: ...
+
+    def negative(self, written: Written) -> Written:
+        """Write the negation of what was written."""
+        held = self.held(written, Binding.HADAMARD)
+        return replace(held, text="-" + held.text, binding=Binding.NEGATION)
+
+    def plus(self, terms: Sequence[tuple[bool, Written]]) -> Written:
+        """Write a sum; a term that begins with a minus sign is subtracted instead."""
+        pieces: list[str] = []
+        for subtracted, term in terms:
+            minus, text = subtracted, term.text
+            if not subtracted and text.startswith("-") and term.binding is Binding.NEGATION:
+                minus, text = True, text[1:]
+            if pieces:
+                pieces.append(" - " if minus else " + ")
+            elif minus:
+                pieces.append("-")
+            pieces.append(text)
+        return Written("".join(pieces), Binding.SUM, any(term.tall for _, term in terms))
+
+
+Printer.SCALARS = {
+    Number: Printer._number,
+    Extent: Printer._extent,
+    Parameter: Printer._parameter,
+    Add: Printer._add,
+    Mul: Printer._mul,
+    Power: Printer._power,
+    Apply: Printer._apply,
+}
+
+
+def _signed(form: Form) -> tuple[bool, Form]:
+    """Take a minus sign off a term."""
+    match form:
+        case Number(value) if value < 0:
+            return True, Number(-value)
+        case Mul((Number(value), *rest)) if value < 0 and rest:
+            factors = tuple(rest) if value == -1 else (Number(-value), *rest)
+            return True, factors[0] if len(factors) == 1 else Mul(factors)
+        case _:
+            return False, form
+
+
+def _fraction(form: Mul) -> tuple[bool, list[Form], list[Form]]:
+    """Sort the factors of a product: its sign, what is above the line, what is below."""
+    negative, rest = _signed(form)
+    above: list[Form] = []
+    below: list[Form] = []
+    for factor in rest.factors if isinstance(rest, Mul) else (rest,):
+        match factor:
+            case Power(base, exponent) if exponent < 0:
+                below.append(Power(base, -exponent))
+            case Number(value) if value.denominator != 1:
+                if value.numerator != 1:
+                    above.append(Number(Fraction(value.numerator)))
+                below.append(Number(Fraction(value.denominator)))
+            case _:
+                above.append(factor)
+    return negative, above, below
+
+
+def _unit_power(form: Form) -> Form:
+    return form.base if isinstance(form, Power) and form.exponent == 1 else form

@@ -1,0 +1,71 @@
+"""Notation rows: how an operation is written, as data.
+
+A row says what kind of writing an operation has and how tightly it binds; the printers have one
+rule a kind and know no operation.  Anything with a row and ``parts`` can be printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Protocol
+
+from symattn.meaning.form import Form
+from symattn.tags import Size
+
+
+class Kind(Enum):
+    """The kinds of writing; a printer has one rule for each."""
+
+    SYMBOL = "a name"
+    PRODUCT = "factors side by side"
+    SUM = "terms with signs"
+    HADAMARD = "factors with ∘"
+    TRANSPOSE = "a superscript"
+    NEGATION = "a leading minus"
+    FRACTION = "numerator over denominator"
+    SOFTMAX = "softmax of an argument, along rows or columns"
+    MAXIMUM = "max of an argument, along rows or columns"
+    FUNCTION = "a function applied entry by entry"
+    ONES = "a matrix of ones"
+    IDENTITY = "an identity matrix"
+
+
+class Binding(IntEnum):
+    """How tightly a kind of writing holds its parts together."""
+
+    SUM = 1
+    NEGATION = 2
+    HADAMARD = 3
+    PRODUCT = 4
+    APPLICATION = 5
+    POWER = 6
+    ATOM = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """One row: the kind of writing and its binding."""
+
+    kind: Kind
+    binding: Binding
+
+
+class Printable(Protocol):
+    """What a printer needs to know of an expression.
+
+    ``parts`` are its operands in order (printables, or index forms where a scalar stands);
+    ``label`` is a name (of a symbol, of a function) where the kind needs one; ``axis`` is 0 where
+    the operation runs down each column, 1 where it runs along each row, None where it does neither.
+    """
+
+    @property
+    def notation(self) -> Notation: ...
+    @property
+    def parts(self) -> tuple[Printable | Form, ...]: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def axis(self) -> int | None: ...
+    @property
+    def sizes(self) -> tuple[Size, Size]: ...

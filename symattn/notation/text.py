@@ -1,0 +1,207 @@
+"""Expressions as Unicode text for a terminal: ``V Softmax(KᵀQ / √d_k)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+from symattn.meaning.form import Form
+from symattn.meaning.functions import FUNCTIONS
+from symattn.notation.code import check_printable
+from symattn.notation.glyphs import SUPERSCRIPTS, text_name, text_size
+from symattn.notation.names import check_name
+from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.printer import Printer, Written
+from symattn.notation.rows import Binding, Kind, Printable
+from symattn.tags import Size
+
+LINES = ("columns", "rows")
+"""What an operation along axis 0 or 1 runs along, one by one."""
+
+_SHORT = re.compile(r"\d*(?:[^\W\d_]ᵀ?)*")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def text(expr: Printable | Form, preset: Preset | str | None = None) -> str:
+    """Return an expression as text, with its order and parentheses as written.
+
+    >>> import symattn as sa
+    >>> d_k, d_v, n, m = sa.dims("d_k d_v n m")
+    >>> Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
+    >>> sa.text(V @ sa.softmax(K.T @ Q / sa.sqrt(d_k), axis=0))
+    'V Softmax(KᵀQ / √d_k)'
+
+    Raises `UnknownNameError` for an unknown preset, `TextRefusedError` and `NotAnOperandError` for
+    what is no expression.
+    """
+    check_printable("text", expr)
+    return TextPrinter(chosen_preset(preset, expr)).write(expr).text
+
+
+class TextPrinter(Printer):
+    """The rules of text."""
+
+    def __init__(self, preset: Preset) -> None:
+        self.preset = preset
+
+    # The words.
+
+    def parentheses(self, written: Written) -> str:
+        return f"({written.text})"
+
+    def name(self, name: str) -> Written:
+        return Written(*text_name(name))
+
+    def size(self, size: Size) -> Written:
+        return Written(*text_size(size))
+
+    def rational(self, value: Fraction) -> Written:
+        return Written(f"{value.numerator}/{value.denominator}", Binding.HADAMARD)
+
+    def product(self, factors: Sequence[Written]) -> Written:
+        written: list[str] = []
+        binding = Binding.PRODUCT
+        for factor in factors:
+            # A minus sign may stand in front; a quotient in front would swallow the rest.
+            signed = not written and factor.binding is Binding.NEGATION
+            piece = self.held(factor, Binding.NEGATION if signed else Binding.PRODUCT)
+            if not written:
+                binding = min(piece.binding, Binding.PRODUCT)
+            elif piece.text[0].isdigit():
+                written.append(" · ")
+            elif not (_LETTER.fullmatch(piece.text) and _SHORT.fullmatch(written[-1])):
+                written.append(" ")  # single letters stand side by side: KᵀWQ
+            written.append(piece.text)
+        return Written("".join(written), binding)
+
+    def quotient(self, numerator: Written, denominator: Written) -> Written:
+        above = self.held(numerator, Binding.PRODUCT)
+        below = self.held(denominator, Binding.APPLICATION)
+        return Written(f"{above.text} / {below.text}", Binding.HADAMARD)
+
+    def power(self, base: Written, exponent: Fraction) -> Written:
+        if exponent == Fraction(1, 2):
+            return Written("√" + self.held(base, Binding.POWER).text, Binding.APPLICATION)
+        held = self.held(base, Binding.ATOM).text
+        if exponent.denominator == 1:
+            raised = str(exponent).translate(SUPERSCRIPTS)
+            return Written(held + raised, Binding.POWER)
+        return Written(f"{held}^({exponent})", Binding.POWER)
+
+    def call(self, function: str, argument: Written) -> Written:
+        row = FUNCTIONS.get(function)
+        if row is not None and "{x}" in row.text:
+            template = row.text
+            if argument.binding is Binding.ATOM:
+                template = template.replace("({x})", "{x}")
+            shown = template.replace("{x}", argument.text)
+            is_power = row.text.startswith("({x})")
+            return Written(shown, Binding.POWER if is_power else Binding.APPLICATION)
+        label = text_name(function)[0] if row is None else row.text
+        return Written(f"{label}({argument.text})", Binding.APPLICATION)
+
+    # The rules.
+
+    def _symbol(self, node: Printable) -> Written:
+        return self.name(node.label)
+
+    def _product(self, node: Printable) -> Written:
+        factors: list[Written] = []
+        for part in node.parts:
+            if isinstance(part, Form):
+                least = Binding.PRODUCT if factors else Binding.NEGATION
+            else:
+                least = Binding.APPLICATION
+            factors.append(self.inside(part, least))
+        return self.product(factors)
+
+    def _sum(self, node: Printable) -> Written:
+        return self.plus(self.terms(node.parts))
+
+    def _hadamard(self, node: Printable) -> Written:
+        factors = [self.inside(part, Binding.PRODUCT).text for part in node.parts]
+        return Written(" ∘ ".join(factors), Binding.HADAMARD)
+
+    def _transpose(self, node: Printable) -> Written:
+        return Written(self.inside(node.parts[0], Binding.ATOM).text + "ᵀ", Binding.POWER)
+
+    def _negation(self, node: Printable) -> Written:
+        return self.negative(self.write(node.parts[0]))
+
+    def _fraction(self, node: Printable) -> Written:
+        return self.quotient(self.write(node.parts[0]), self.write(node.parts[1]))
+
+    def _softmax(self, node: Printable) -> Written:
+        preset = self.preset
+        vector = node.sizes[1].is_one
+        label = preset.text_softmax_vector if vector else preset.text_softmax_matrix
+        if node.axis is not None and node.axis != preset.axis:
+            label += "_" + LINES[node.axis]
+        return Written(f"{label}({self.write(node.parts[0]).text})", Binding.APPLICATION)
+
+    def _maximum(self, node: Printable) -> Written:
+        label = "max" if node.axis is None else "max_" + LINES[node.axis]
+        return Written(f"{label}({self.write(node.parts[0]).text})", Binding.APPLICATION)
+
+    def _function(self, node: Printable) -> Written:
+        return self.call(node.label, self.write(node.parts[0]))
+
+    def _ones(self, node: Printable) -> Written:
+        return Written(f"1_{{{text_sizes(node.sizes)}}}", Binding.ATOM)
+
+    def _identity(self, node: Printable) -> Written:
+        order, binding = text_size(node.sizes[0])
+        return Written(f"I_{order}" if binding is Binding.ATOM else f"I_{{{order}}}", Binding.ATOM)
+
+    RULES: ClassVar = {
+        Kind.SYMBOL: _symbol,
+        Kind.PRODUCT: _product,
+        Kind.SUM: _sum,
+        Kind.HADAMARD: _hadamard,
+        Kind.TRANSPOSE: _transpose,
+        Kind.NEGATION: _negation,
+        Kind.FRACTION: _fraction,
+        Kind.SOFTMAX: _softmax,
+        Kind.MAXIMUM: _maximum,
+        Kind.FUNCTION: _function,
+        Kind.ONES: _ones,
+        Kind.IDENTITY: _identity,
+    }
+
+
+def text_sizes(sizes: tuple[Size, Size]) -> str:
+    """Return a shape, ``d_k×n``."""
+    printed = (text_size(size) for size in sizes)
+    return "×".join(
+        shown if binding > Binding.SUM else f"({shown.replace(' ', '')})"
+        for shown, binding in printed
+    )
+
+
+def text_space(sizes: tuple[Size, Size], preset: Preset) -> str:
+    """Return the space of matrices of a shape.
+
+    >>> from symattn.notation.presets import PRESETS
+    >>> from symattn.tags import Size
+    >>> text_space((Size.tag("d_k"), Size.tag("m")), PRESETS["freshrimp"])
+    'M^{d_k×m}'
+    """
+    return f"{preset.text_space}^{{{text_sizes(sizes)}}}"
+
+
+def text_shape(label: str, sizes: tuple[Size, Size], preset: Preset) -> str:
+    """Return a matrix and the space that it is in, ``K ∈ M^{d_k×m}``."""
+    return f"{text_name(check_name(label))[0]} ∈ {text_space(sizes, preset)}"
+
+
+def text_signature(
+    name: str,
+    domain: Sequence[tuple[str, tuple[Size, Size]]],
+    codomain: tuple[Size, Size],
+    preset: Preset,
+) -> str:
+    """Return a function's type, ``f: M^{d_k×n} × M^{d_k×m} → M^{m×n}``."""
+    spaces = " × ".join(text_space(sizes, preset) for _, sizes in domain)
+    return f"{text_name(check_name(name))[0]}: {spaces} → {text_space(codomain, preset)}"

@@ -1,0 +1,206 @@
+"""Numbers where two formulas differ, or the report that none were found.
+
+A formula that is not equal to another differs almost everywhere, so a few random points refute it.
+Both sides are evaluated as they are written, by the evaluator that knows nothing of meanings, and a
+difference counts only if it is the same with twice the digits: what rounding makes changes then.
+The first points are the smallest, since a person is to read the one that refutes.
+
+Points where a side has no value (a division by zero, the log of -1) are drawn again, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from symattn.errors import SizeError
+from symattn.evaluate import (
+    DIGITS,
+    Entries,
+    Rows,
+    UndefinedPointError,
+    evaluate,
+    random_inputs,
+    random_scalars,
+    random_sizes,
+    sizes_in,
+)
+from symattn.nodes.core import Node
+from symattn.tags import Relations
+
+# A difference counts from here on: relative to the two values, and at all.
+_RELATIVE = mpmath.mpf("1e-30")
+_ABSOLUTE = mpmath.mpf("1e-45")
+# With twice the digits a true difference stays the same to this part of itself.
+_STEADY = mpmath.mpf("1e-3")
+
+_REDRAWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A point where two formulas differ: the counterexample.
+
+    ``inputs`` holds each input's rows by name, ``entry`` is where the two matrices differ most
+    (counted from 0), and the two values carry 100 digits (``str`` shows 15 of them).
+    """
+
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, Rows]
+    scalars: Mapping[str, Fraction]
+    entry: tuple[int, int]
+    left_value: Any
+    right_value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Two formulas agreed at so many points; at ``undefined`` further ones a side had no value."""
+
+    instances: int
+    undefined: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UndefinedEverywhere:
+    """At every point that was tried one of the two formulas had no value."""
+
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    sizes: dict[str, int]
+    inputs: dict[Node, Rows]
+    scalars: dict[str, Fraction]
+
+    def values(self, node: Node, digits: int) -> Any:
+        return evaluate(node, self.sizes, self.inputs, self.scalars, digits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How one instance is drawn."""
+
+    entries: Entries
+    least: int = 2
+    ones: float = 0.0
+
+
+# From the smallest point to generic ones; the last is repeated.
+_PLANS = (
+    _Plan(Entries.READABLE, least=1),
+    _Plan(Entries.READABLE),
+    _Plan(Entries.GENERIC),
+    _Plan(Entries.GENERIC, ones=0.5),
+    _Plan(Entries.GENERIC),
+)
+
+# Where a value was undefined, signs are the likely cause, and then how many entries there are.
+_AGAIN = (
+    _Plan(Entries.GENERIC),
+    _Plan(Entries.POSITIVE),
+    _Plan(Entries.ONE_SIGN),
+    _Plan(Entries.GENERIC, ones=0.7),
+)
+
+
+def find_difference(
+    left: Node,
+    right: Node,
+    relations: Relations | None = None,
+    *,
+    attempts: int = 8,
+    seed: int = 0,
+) -> Difference | Agreement | UndefinedEverywhere:
+    """Return a point where two formulas of one shape differ, or how many points they agree at.
+
+    >>> from symattn.nodes import dims, matrix, softmax
+    >>> m, n = dims("m n")
+    >>> S = matrix("S", m, n)
+    >>> found = find_difference(softmax(S, axis=0), softmax(S, axis=1))
+    >>> isinstance(found, Difference)
+    True
+    >>> find_difference(softmax(S, axis=0).T, softmax(S.T, axis=1))
+    Agreement(instances=8, undefined=0)
+
+    ``attempts`` is the number of points, each of other sizes; sizes satisfy the relations, those
+    that the formulas carry included.  The same seed draws the same points.
+    """
+    known = (relations or Relations()).merge(left.given).merge(right.given)
+    rng = Random(seed)
+    agreed = undefined = 0
+    for instance in range(attempts):
+        for plan in _plans(instance):
+            point = _drawn(left, right, known, plan, rng)
+            try:
+                found = _difference_at(point, left, right)
+            except UndefinedPointError:
+                undefined += 1
+                continue
+            if found is not None:
+                return found
+            agreed += 1
+            break
+        else:
+            if not agreed and instance:
+                break  # it is not the signs, nor the sizes
+    return Agreement(agreed, undefined) if agreed else UndefinedEverywhere(undefined)
+
+
+def _plans(instance: int) -> Iterator[_Plan]:
+    yield _PLANS[min(instance, len(_PLANS) - 1)]
+    for redraw in range(_REDRAWS):
+        yield _AGAIN[redraw % len(_AGAIN)]
+
+
+def _drawn(left: Node, right: Node, relations: Relations, plan: _Plan, rng: Random) -> _Point:
+    sizes = random_sizes(
+        sizes_in((left, right)), relations, rng, least=plan.least, ones=plan.ones
+    )
+    inputs = dict.fromkeys((*left.inputs(), *right.inputs()))
+    scalars = dict.fromkeys((*left.scalars(), *right.scalars()))
+    return _Point(
+        sizes,
+        random_inputs(inputs, sizes, rng, plan.entries, relations),
+        random_scalars(scalars, rng, plan.entries),
+    )
+
+
+def _difference_at(point: _Point, left: Node, right: Node) -> Difference | None:
+    """Return the largest difference at a point if it is there with twice the digits as well."""
+    sides = point.values(left, DIGITS), point.values(right, DIGITS)
+    if sides[0].shape != sides[1].shape:
+        shapes = " and ".join("×".join(map(str, side.shape)) for side in sides)
+        raise SizeError("together", where=f"matrices to be compared, {shapes},")
+    if not any(_differ(*pair) for pair in zip(sides[0].flat, sides[1].flat, strict=True)):
+        return None
+    finer = point.values(left, 2 * DIGITS), point.values(right, 2 * DIGITS)
+    gaps, finer_gaps = sides[0] - sides[1], finer[0] - finer[1]
+    entries = [
+        entry
+        for entry in np.ndindex(gaps.shape)
+        if _differ(finer[0][entry], finer[1][entry])
+        and abs(gaps[entry] - finer_gaps[entry]) <= _STEADY * abs(finer_gaps[entry])
+    ]
+    if not entries:
+        return None
+    entry = max(entries, key=lambda where: abs(finer_gaps[where]))
+    return Difference(
+        point.sizes,
+        {symbol.label: rows for symbol, rows in point.inputs.items()},
+        point.scalars,
+        (entry[0], entry[1]),
+        *(mpmath.mp.make_mpf(side[entry]._mpf_) for side in finer),
+    )
+
+
+def _differ(left: Any, right: Any) -> bool:
+    gap = abs(left - right)
+    return gap > _ABSOLUTE and gap > _RELATIVE * max(abs(left), abs(right))

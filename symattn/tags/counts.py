@@ -1,0 +1,35 @@
+"""What counts as a size when a person or an array gives one: an integer, and large enough."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+from symattn.errors import SizeError
+
+_PROBLEMS = {1: "positive", 0: "non-negative", None: "integer"}
+
+
+def check_size(what: str, value: object, least: int | None = 1) -> int:
+    """The integer that `value` is (NumPy's count, booleans do not), if it is large enough.
+
+    >>> check_size("n", 5)
+    5
+    >>> check_size("n", True)
+    Traceback (most recent call last):
+        ...
+    symattn.errors.SizeError: n must be a positive integer, but is True
+
+    `least` is 1 for a declared size, 0 for one met at run time, None for any integer. Raises
+    `SizeError`, which names what was to be a size.
+    """
+    number = None
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        try:
+            number = operator.index(value)
+        except TypeError:  # an array of several numbers has the method, and refuses when called
+            number = None
+    if number is None or (least is not None and number < least):
+        shown = value if isinstance(value, int | float | str) else f"a {type(value).__name__}"
+        raise SizeError(_PROBLEMS[least], tag=what, value=shown)
+    return number

@@ -1,0 +1,153 @@
+"""A formula of the catalogue: what it is called, where it comes from, and what it says.
+
+`Formula` is what `sa.formula(name, layout=...)` gives.  It holds the lines of its program and its
+inputs in calling order; everything else follows from them.  Its two layouts are tied by ``twins``:
+how each matrix of the row layout comes from the one of the column layout, which is what makes a
+proof that both say the same possible (``Q_row = Qᵀ``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from symattn.nodes import Node, Program
+from symattn.nodes.inputs import InputMatrix
+from symattn.nodes.sizes import Dim
+from symattn.notation.presets import Preset
+from symattn.notation.text import text
+from symattn.tags import Relations
+from symattn.variants.attend import Operands
+from symattn.variants.signatures import attention_latex, attention_text, score_latex, score_text
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Formula:
+    """A formula of the catalogue in one layout.
+
+    >>> import symattn as sa
+    >>> f = sa.formula("scaled_dot_product", layout="row")
+    >>> f
+    scaled_dot_product:row  softmax(QKᵀ / √d_k) V
+    >>> [matrix.name for matrix in f.inputs], f.dims
+    (['Q', 'K', 'V'], (n, d_k, m, d_v))
+
+    ``operands`` are its queries, keys and values, which may be made from the inputs, ``function``
+    is what it does with them, in matrices named Q, K and V; ``source`` is the paper, section and
+    equation; ``pairs`` is what ``twins`` shows.
+    """
+
+    name: str
+    title: str
+    source: str
+    layout: str
+    inputs: tuple[InputMatrix, ...]
+    operands: Operands
+    function: Program
+    program: Program
+    pairs: tuple[tuple[InputMatrix, Node], ...]
+
+    @property
+    def expr(self) -> Node:
+        """The whole formula as one expression."""
+        return self.program.result
+
+    @property
+    def scores(self) -> Node:
+        """The scores, before the softmax."""
+        return self.program["S"]
+
+    @property
+    def weights(self) -> Node:
+        """The attention weights: the softmax of the scores."""
+        return self.program["P"]
+
+    @property
+    def lines(self) -> dict[str, Node]:
+        """Each line of the program in terms of the lines before it, by their names.
+
+        >>> import symattn as sa
+        >>> for name, line in sa.formula("self_attention").lines.items():
+        ...     print(name, "=", sa.text(line))
+        Q = W^Q X
+        K = W^K X
+        V = W^V X
+        S = KᵀQ
+        P = Softmax(S)
+        O = VP
+        """
+        made = dict(zip("QKV", self.operands, strict=True))
+        lines = {name: made[name] for name in self.program if name in made}
+        named: dict[Node, Node] = {}
+        for name, line in self.function.lines.items():
+            lines[name] = line.xreplace(named)
+            named[line] = InputMatrix(name, *line.sizes)
+        return lines
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """Every tag, in order of appearance among the inputs."""
+        return tuple(dict.fromkeys(dim for matrix in self.inputs for dim in matrix.dims))
+
+    @property
+    def relations(self) -> Relations:
+        """The relations between tags that the formula needs."""
+        return self.expr.given
+
+    @property
+    def twins(self) -> dict[InputMatrix, Node]:
+        """How each input of the row layout comes from the column layout's: ``{Q_row: Q.T}``.
+
+        It is the same in both layouts; matrices that both have in common are left out.
+        """
+        return dict(self.pairs)
+
+    @property
+    def signature(self) -> str:
+        r"""The attention function's type and what it maps Q, K and V to, in LaTeX.
+
+        >>> import symattn as sa
+        >>> r"\operatorname{Attention}" in sa.formula("dot_product").signature
+        True
+        """
+        return attention_latex(self.operands, self.function)
+
+    @property
+    def score_signature(self) -> str:
+        r"""The score function's type, in LaTeX.
+
+        >>> import symattn as sa
+        >>> print(sa.formula("dot_product").score_signature)
+        f: M^{d_{k} \times n} \times M^{d_{k} \times m} \to M^{m \times n}
+        """
+        return score_latex(self.operands, self.function)
+
+    def signatures(self, preset: Preset | str | None = None) -> tuple[str, str]:
+        """Return the types of the attention function and of its score function, as text."""
+        return (
+            attention_text(self.operands, self.function, preset),
+            score_text(self.operands, self.function, preset),
+        )
+
+    def latex_signatures(self, preset: Preset | str | None = None) -> tuple[str, str]:
+        """Return the types of the attention function and of its score function, in LaTeX."""
+        return (
+            attention_latex(self.operands, self.function, preset),
+            score_latex(self.operands, self.function, preset),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Formula):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[object, ...]:
+        return self.name, self.layout, self.inputs, self.program
+
+    def __repr__(self) -> str:
+        return f"{self.name}:{self.layout}  {text(self.expr)}"
+
+    def _repr_latex_(self) -> str:
+        return self.expr._repr_latex_()

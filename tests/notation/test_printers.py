@@ -1,0 +1,371 @@
+"""Expressions in LaTeX, text and Python: tables of what is written for what was written."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import sympy
+
+import symattn as sa
+from symattn.errors import NotAnOperandError, TextRefusedError, UnknownNameError
+from symattn.meaning.form import Extent, Parameter
+from symattn.notation import PRESETS, default_preset, preset_named
+from symattn.notation.code import PythonPrinter, brief, python
+from symattn.notation.dialects import DIALECTS
+from symattn.notation.latex import LatexPrinter, latex
+from symattn.notation.printer import Printer
+from symattn.notation.rows import Binding, Kind, Notation
+from symattn.notation.text import TextPrinter, text
+from symattn.tags import Size
+
+d_k, d_v, n, m, h, d_model = sa.dims("d_k d_v n m h d_model")
+c, lam = sa.scalar("c"), sa.scalar("lambda")
+Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
+A, B, C = (sa.matrix(name, n, n) for name in "ABC")
+X, W_Q = sa.matrix("X", d_model, n), sa.matrix("W^Q", h * d_k, d_model)
+v = sa.vector("v", n)
+quarter = sympy.Rational(1, 4)
+
+# expression, text, LaTeX as freshrimp, LaTeX as vaswani
+TABLE: list[tuple[Any, str, str, str]] = [
+    (W_Q @ X, "W^Q X", r"\mathbf{W}^{Q} \mathbf{X}", "W^QX"),
+    (
+        (W_Q @ X).T,
+        "(W^Q X)ᵀ",
+        r"(\mathbf{W}^{Q} \mathbf{X})^{\mathsf{T}}",
+        "(W^QX)^T",
+    ),
+    (W_Q.T, "(W^Q)ᵀ", r"(\mathbf{W}^{Q})^{\mathsf{T}}", "(W^Q)^T"),
+    (Q.T.T, "(Qᵀ)ᵀ", r"(\mathbf{Q}^{\mathsf{T}})^{\mathsf{T}}", "(Q^T)^T"),
+    (K.T @ Q, "KᵀQ", r"\mathbf{K}^{\mathsf{T}} \mathbf{Q}", "K^TQ"),
+    (A @ B.T, "A Bᵀ", r"\mathbf{A} \mathbf{B}^{\mathsf{T}}", "AB^T"),
+    (A @ (B @ C), "A (BC)", r"\mathbf{A} (\mathbf{B} \mathbf{C})", "A(BC)"),
+    (A @ B @ C, "ABC", r"\mathbf{A} \mathbf{B} \mathbf{C}", "ABC"),
+    (A - (B + C), "A - (B + C)", r"\mathbf{A} - (\mathbf{B} + \mathbf{C})", "A - (B + C)"),
+    (A + (-B), "A - B", r"\mathbf{A} - \mathbf{B}", "A - B"),
+    (A - (-B), "A - (-B)", r"\mathbf{A} - (-\mathbf{B})", "A - (-B)"),
+    (-(A @ B), "-AB", r"-\mathbf{A} \mathbf{B}", "-AB"),
+    ((-A) @ B, "(-A) B", r"(-\mathbf{A}) \mathbf{B}", "(-A)B"),
+    (
+        (A + B) @ (A - C),
+        "(A + B) (A - C)",
+        r"(\mathbf{A} + \mathbf{B}) (\mathbf{A} - \mathbf{C})",
+        "(A + B)(A - C)",
+    ),
+    (2 * c * A, "2cA", r"2 c \mathbf{A}", "2cA"),
+    (lam * A, "λA", r"\lambda \mathbf{A}", r"\lambda A"),
+    (A * 2, "A · 2", r"\mathbf{A} \cdot 2", r"A\cdot 2"),
+    (A * (c - 2 * lam), "A (c - 2λ)", r"\mathbf{A} (c - 2 \lambda)", r"A(c - 2\lambda)"),
+    (B - 2 * A, "B - 2A", r"\mathbf{B} - 2 \mathbf{A}", "B - 2A"),
+    (A / (2 * c), "A / (2c)", r"\frac{\mathbf{A}}{2 c}", r"\frac{A}{2c}"),
+    ((A / c) @ B, "(A / c) B", r"\frac{\mathbf{A}}{c} \mathbf{B}", r"\frac{A}{c}B"),
+    (sympy.Rational(1, 2) * A, "(1/2) A", r"\frac{1}{2} \mathbf{A}", r"\frac{1}{2}A"),
+    (
+        A / d_k**quarter,
+        "A / d_k^(1/4)",
+        r"\frac{\mathbf{A}}{\sqrt[4]{d_{k}}}",
+        r"\frac{A}{\sqrt[4]{d_k}}",
+    ),
+    (
+        c / sa.sqrt(d_k) * A,
+        "(c / √d_k) A",
+        r"\frac{c}{\sqrt{d_{k}}} \mathbf{A}",
+        r"\frac{c}{\sqrt{d_k}}A",
+    ),
+    (
+        sa.hadamard(A @ B, C) @ A,
+        "(AB ∘ C) A",
+        r"(\mathbf{A} \mathbf{B} \circ \mathbf{C}) \mathbf{A}",
+        r"(AB \circ C)A",
+    ),
+    (
+        sa.tanh(A / d_k),
+        "tanh(A / d_k)",
+        r"\tanh \left( \frac{\mathbf{A}}{d_{k}} \right)",
+        r"\tanh\left(\frac{A}{d_k}\right)",
+    ),
+    (sa.function("phi")(A), "φ(A)", r"\phi(\mathbf{A})", r"\phi(A)"),
+    (
+        sa.function("elu")(A),
+        "elu(A)",
+        r"\operatorname{elu}(\mathbf{A})",
+        r"\operatorname{elu}(A)",
+    ),
+    (
+        sa.square(A + B),
+        "(A + B)²",
+        r"(\mathbf{A} + \mathbf{B})^{\circ 2}",
+        r"(A + B)^{\circ 2}",
+    ),
+    (sa.ones(m, n), "1_{m×n}", r"\mathbf{1}_{m \times n}", r"\mathbf{1}_{m \times n}"),
+    (sa.identity(n), "I_n", r"\mathbf{I}_{n}", "I_n"),
+    (
+        sa.max(A, axis=0),
+        "max_columns(A)",
+        r"\max_{\text{columns}} (\mathbf{A})",
+        r"\max_{\text{columns}}(A)",
+    ),
+    (
+        V @ sa.softmax(K.T @ Q / sa.sqrt(d_k), axis=0),
+        "V Softmax(KᵀQ / √d_k)",
+        r"\mathbf{V} \operatorname{Softmax} \left( "
+        r"\frac{\mathbf{K}^{\mathsf{T}} \mathbf{Q}}{\sqrt{d_{k}}} \right)",
+        r"V\mathrm{softmax}_{\text{columns}}\left(\frac{K^TQ}{\sqrt{d_k}}\right)",
+    ),
+    (
+        V @ sa.softmax(K.T @ Q, axis=0),
+        "V Softmax(KᵀQ)",
+        r"\mathbf{V} \operatorname{Softmax} (\mathbf{K}^{\mathsf{T}} \mathbf{Q})",
+        r"V\mathrm{softmax}_{\text{columns}}(K^TQ)",
+    ),
+    (
+        sa.softmax(A, axis=1) @ B,
+        "Softmax_rows(A) B",
+        r"\operatorname{Softmax}_{\text{rows}} (\mathbf{A}) \mathbf{B}",
+        r"\mathrm{softmax}(A)B",
+    ),
+    (
+        sa.softmax(v, axis=0),
+        "softmax(v)",
+        r"\operatorname{softmax} (\mathbf{v})",
+        r"\mathrm{softmax}_{\text{columns}}(v)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("expr", "as_text", "freshrimp", "vaswani"), TABLE)
+def test_what_is_written(expr: Any, as_text: str, freshrimp: str, vaswani: str) -> None:
+    assert text(expr, "freshrimp") == as_text
+    assert latex(expr, "freshrimp") == freshrimp
+    assert latex(expr, "vaswani") == vaswani
+
+
+@pytest.mark.parametrize(
+    ("name", "freshrimp", "vaswani", "as_text"),
+    [
+        ("d_{model}", r"\mathbf{d}_{\text{model}}", r"d_{\text{model}}", "d_model"),
+        ("W_Q^{(1)}", r"\mathbf{W}_{Q}^{(1)}", "W_Q^{(1)}", "W^{(1)}_Q"),
+        ("W_QK", r"\mathbf{W}_{QK}", "W_{QK}", "W_QK"),
+        ("Q'", r"\mathbf{Q}'", "Q'", "Q'"),
+        ("Q'^K", r"\mathbf{Q}^{\prime K}", r"Q^{\prime K}", "Q^K'"),
+        ("beta", r"\boldsymbol{\beta}", r"\beta", "β"),
+        ("Σ_α", r"\boldsymbol{\Sigma}_{\alpha}", r"\Sigma_{\alpha}", "Σ_α"),
+        ("W_{i,alpha_max}", r"\mathbf{W}_{i,\alpha_{\text{max}}}", None, "W_{i,alpha_max}"),
+        ("Head", r"\mathbf{Head}", r"\mathrm{Head}", "Head"),
+        ("X_{tok 1}", r"\mathbf{X}_{\text{tok}\,1}", r"X_{\text{tok}\,1}", "X_{tok 1}"),
+    ],
+)
+def test_names(name: str, freshrimp: str, vaswani: str | None, as_text: str) -> None:
+    node = sa.matrix(name, n, m)
+    assert latex(node, "freshrimp") == freshrimp
+    assert vaswani is None or latex(node, "vaswani") == vaswani
+    assert text(node) == as_text
+
+
+@pytest.mark.parametrize(
+    ("expr", "code"),
+    [
+        (
+            V @ sa.softmax(K.T @ Q / sa.sqrt(d_k), axis=0),
+            "V @ softmax(K.T @ Q / sqrt(d_k), axis=0)",
+        ),
+        (2 * A, "2*A"),
+        (c * A @ B, "c*A @ B"),
+        (A @ c @ B, "A*c @ B"),
+        ((A @ B) / c, "A @ B / c"),
+        (A @ (B / c), "A @ (B / c)"),
+        ((A / c) @ B, "A / c @ B"),
+        (A / (2 * c), "A / (2*c)"),
+        (-(A @ B), "-(A @ B)"),
+        ((-A) @ B, "(-A) @ B"),
+        (-(A / c), "-(A / c)"),
+        (-A + B, "-A + B"),
+        (A - (-B), "A - (-B)"),
+        (A - (B + C), "A - (B + C)"),
+        (A - B @ C, "A - B @ C"),
+        (A - 2 * B, "A - 2*B"),
+        (A + (-2) * B, "A + -2*B"),
+        (A @ (B @ C), "A @ (B @ C)"),
+        ((A + B).T, "(A + B).T"),
+        (A.T.T, "A.T.T"),
+        (sa.hadamard(A, B @ C), "hadamard(A, B @ C)"),
+        (sa.tanh(A).T, "tanh(A).T"),
+        (sa.function("phi")(A), "function('phi')(A)"),
+        (sa.ones(m, h * d_k + 1), "ones(m, h*d_k + 1)"),
+        (sa.identity(n), "identity(n)"),
+        (sa.max(A, axis=1), "max(A, axis=1)"),
+        (W_Q @ X, "W_Q @ X"),
+        (lam * A, "lambda_*A"),
+        (sympy.Rational(1, 2) * A, "Rational(1, 2)*A"),
+        (d_k**-quarter * A, "1/d_k**Rational(1, 4)*A"),
+        (c / sa.sqrt(d_k) * A, "c/sqrt(d_k)*A"),
+        ((c - 2 * lam) * A, "(c - 2*lambda_)*A"),
+        (A / (c + 1) ** 2, "A / (c + 1)**2"),
+        (sa.exp(c) * A, "exp(c)*A"),
+    ],
+)
+def test_python_rebuilds_what_it_spells(expr: Any, code: str) -> None:
+    assert python(expr) == code
+    words = "softmax max hadamard tanh exp sqrt function ones identity".split()
+    namespace: dict[str, Any] = {word: getattr(sa, word) for word in words}
+    namespace |= {"Rational": sympy.Rational, "W_Q": W_Q, "lambda_": lam, "c": c, "X": X}
+    namespace |= {"Q": Q, "K": K, "V": V, "A": A, "B": B, "C": C}
+    namespace |= {str(tag): tag for tag in (d_k, d_v, n, m, h, d_model)}
+    rebuilt = eval(code, {"__builtins__": {}}, namespace)
+    assert rebuilt == expr
+    assert type(rebuilt) is type(expr)
+
+
+@pytest.mark.parametrize("printer", [LatexPrinter, TextPrinter, PythonPrinter])
+def test_every_kind_has_a_rule_in_every_printer(printer: type[Printer]) -> None:
+    assert set(printer.RULES) == set(Kind)
+
+
+@dataclass
+class Stub:
+    """Anything with a row and parts can be printed."""
+
+    notation: Notation
+    parts: tuple[Any, ...] = ()
+    label: str = ""
+    axis: int | None = None
+    sizes: tuple[Size, Size] = field(default=(Size.tag("n"), Size.tag("m")))
+
+
+def _letter(label: str) -> Stub:
+    return Stub(Notation(Kind.SYMBOL, Binding.ATOM), label=label)
+
+
+def test_printers_know_no_node() -> None:
+    product = Stub(
+        Notation(Kind.PRODUCT, Binding.PRODUCT), (Parameter("c"), _letter("A"), _letter("B"))
+    )
+    over = Stub(Notation(Kind.FRACTION, Binding.PRODUCT), (product, Extent(Size.tag("n"))))
+    assert text(over) == "cAB / n"
+    assert latex(over, "vaswani") == r"\frac{cAB}{n}"
+    assert python(over) == "c*A @ B / n"
+
+
+def test_a_long_sum_and_a_long_product_are_printed() -> None:
+    terms = sum([A] * 3000)
+    product = A
+    for _ in range(2999):
+        product = product @ A
+    assert text(terms).count("A") == text(product).count("A") == 3000
+    assert latex(terms).count("A") == latex(product).count("A") == 3000
+    assert python(terms).count("A") == python(product).count("A") == 3000
+
+
+# Highlighting and dialects.
+
+CROSS = V @ sa.softmax(K.T @ Q, axis=0)
+
+
+def test_every_occurrence_of_a_highlighted_operand_is_red() -> None:
+    shown = latex(A @ B @ A, highlight=[A])
+    assert shown == (r"{\color{red} \mathbf{A}} \mathbf{B} {\color{red} \mathbf{A}}")
+
+
+def test_a_highlighted_part_may_be_an_expression_and_keeps_its_parentheses() -> None:
+    assert latex((A + B) @ C, "vaswani", highlight=[A + B]) == r"({\color{red} A + B})C"
+    assert latex((A + B) @ C, "vaswani", highlight=A + B) == r"({\color{red} A + B})C"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_colour_is_a_group_in_every_dialect(dialect: str) -> None:
+    shown = latex(CROSS, highlight=[K], dialect=dialect)
+    plain = latex(CROSS, dialect=dialect)
+    red = DIALECTS[dialect].red.replace("{x}", r"\mathbf{K}")
+    assert shown.replace(red, r"\mathbf{K}") == plain
+    assert shown.count("{") == shown.count("}")
+
+
+def test_github_takes_no_operatorname() -> None:
+    everything = CROSS + V @ sa.relu(K.T @ Q)
+    assert r"\operatorname" in latex(everything)
+    assert r"\operatorname" not in latex(everything, dialect="github")
+
+
+# Presets.
+
+
+def test_the_default_preset_is_that_of_the_first_softmax() -> None:
+    assert default_preset(CROSS).name == "freshrimp"
+    assert default_preset(sa.softmax(A, axis=1) @ B).name == "vaswani"
+    assert default_preset(A @ B).name == "freshrimp"
+    assert default_preset(sa.softmax(sa.softmax(A, axis=0), axis=1)).name == "vaswani"
+    assert text(sa.softmax(Q.T @ K.T.T / sa.sqrt(d_k), axis=1) @ V.T) == (
+        "softmax(Qᵀ (Kᵀ)ᵀ / √d_k) Vᵀ"
+    )
+
+
+def test_each_preset_is_complete() -> None:
+    for name, preset in PRESETS.items():
+        assert preset_named(name) is preset
+        assert preset.name == name
+        assert preset.axis in (0, 1)
+        assert preset.source
+
+
+@pytest.mark.parametrize("call", [latex, text])
+def test_an_unknown_preset_is_answered_with_the_nearest(call: Any) -> None:
+    with pytest.raises(UnknownNameError, match="vaswani"):
+        call(A, "vaswany")
+
+
+def test_an_unknown_dialect_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="katex"):
+        latex(A, dialect="ketax")
+
+
+@pytest.mark.parametrize("call", [latex, text, python])
+def test_what_is_no_expression_is_refused(call: Any) -> None:
+    with pytest.raises(TextRefusedError):
+        call("A")
+    with pytest.raises(NotAnOperandError):
+        call(3)
+
+
+# Short descriptions.
+
+
+class Array:
+    """Looks like an array and gives its values to nobody."""
+
+    shape = (3, 4)
+
+    def __array__(self) -> None:
+        raise AssertionError("the values were asked for")
+
+    def __repr__(self) -> str:
+        raise AssertionError("the values were asked for")
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("abc", "text 'abc'"),
+        ("a" * 200, "text '" + "a" * 30 + "…" + "a" * 29 + "'"),
+        (3, "3"),
+        (True, "True"),
+        (float("inf"), "inf"),
+        (None, "None"),
+        ([1, 2], "a list"),
+        (object(), "an object"),
+        (Array(), "array of shape (3, 4)"),
+        (c + 1, "c + 1"),
+        (K.T @ Q, "K.T @ Q"),
+    ],
+)
+def test_brief(value: Any, shown: str) -> None:
+    assert brief(value) == shown
+
+
+def test_brief_shortens_in_the_middle() -> None:
+    shown = brief(sum([A] * 50), 21)
+    assert len(shown) == 21
+    assert shown.startswith("A + A")
+    assert "…" in shown
+    assert shown.endswith("A")
