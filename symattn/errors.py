@@ -359,3 +359,33 @@ class BackendError(SymattnError, RuntimeError):
         super().__init__(
             f"the library {library} cannot be imported here; to install it: {installation}"
         )
+
+
+class ScalarError(SymattnError, ValueError):
+    """A scalar of a formula that is no finite real number, with the sizes and scalars of a call.
+
+    >>> print(ScalarError("1 / √d_k", "it divides by zero", {"d_k": 0}))
+    the scalar 1 / √d_k cannot be computed: it divides by zero, with d_k = 0
+    """
+
+    def __init__(self, scalar: str, reason: str, values: Mapping[str, float]) -> None:
+        self.scalar = scalar
+        self.reason = reason
+        self.values = dict(values)
+        given = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        message = f"the scalar {scalar} cannot be computed: {reason}"
+        super().__init__(message + (f", with {given}" if given else ""))
+
+
+class SymbolClashError(SymattnError, ValueError):
+    """One name that stands for two different things in what is compared.
+
+    >>> print(SymbolClashError("Q", ("Q ∈ M^{d_k×n}", "Q ∈ M^{n×d_k}"), "say how they relate"))
+    Q is two different symbols here: Q ∈ M^{d_k×n} and Q ∈ M^{n×d_k}; say how they relate
+    """
+
+    def __init__(self, name: str, meanings: Sequence[str], advice: str) -> None:
+        self.name = name
+        self.meanings = tuple(meanings)
+        self.advice = advice
+        super().__init__(f"{name} is two different symbols here: {' and '.join(meanings)}; {advice}")

@@ -9,10 +9,9 @@ as statements.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import batched
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from symattn.codegen.steps import Step
 from symattn.codegen.targets import Target
@@ -23,12 +22,10 @@ from symattn.nodes import (
     Hadamard,
     MatrixProduct,
     MatrixSum,
-    MaxAlong,
     Negated,
     Node,
     Quotient,
     Softmax,
-    Transposed,
 )
 from symattn.nodes.arrays import ArrayContext
 
@@ -44,7 +41,14 @@ class Writer(Protocol):
     @property
     def context(self) -> ArrayContext: ...
     def code(self, node: Node) -> str:
-        """Return the source of a node that is computed already, or is read in place."""
+        """Return the source of a node that is computed already, or is read in place.
+
+        A negated term that is read in place is written without its sign.
+        """
+        ...
+
+    def has_variable(self, node: Node) -> bool:
+        """Tell whether a node is a variable, rather than read in place."""
         ...
 
     def scalar(self, form: Form) -> str:
@@ -77,6 +81,15 @@ def _assign(step: Step, expression: str, out: Writer) -> None:
     out.write(f"{step.name} = {expression}", shape_text(step.node))
 
 
+def _into(step: Step, call: str, out: Writer) -> None:
+    """Write a library function's result where its operand is."""
+    assert step.overwrites is not None
+    operand = out.code(step.operands[step.overwrites])
+    written = f"{out.context.call(call)}({operand}, out={operand})"
+    bound = written if operand == step.name else f"{step.name} = {written}"
+    out.write(bound, shape_text(step.node))
+
+
 def _taken_over(step: Step, out: Writer) -> None:
     """Give the operand's memory the name of the step, if that is another."""
     assert step.overwrites is not None
@@ -97,17 +110,16 @@ def _any(step: Step, out: Writer) -> None:
     _assign(step, step.node.array_code(tuple(operands), out.context), out)
 
 
-def _signed(node: Node, out: Writer, *, negated_in_place: Callable[[Node], bool]) -> str:
-    if negated_in_place(node):
-        return f"- {out.code(node.matrices[0])}"
-    return f"+ {out.code(node)}"
+_Item = TypeVar("_Item")
+
+
+def _groups(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    return [items[k : k + _MOST_OPERANDS] for k in range(0, len(items), _MOST_OPERANDS)]
 
 
 def _sum(step: Step, out: Writer) -> None:
     terms = [
-        ("-", out.code(term.matrices[0]))
-        if isinstance(term, Negated) and out.code(term).startswith("-")
-        else ("+", out.code(term))
+        ("-" if isinstance(term, Negated) and not out.has_variable(term) else "+", out.code(term))
         for term in step.operands
     ]
     if step.overwrites is not None:
@@ -116,7 +128,7 @@ def _sum(step: Step, out: Writer) -> None:
             if position != step.overwrites:
                 _update(step, sign, term, out)
         return
-    for number, group in enumerate(batched(terms, _MOST_OPERANDS)):
+    for number, group in enumerate(_groups(terms)):
         written = " ".join(f"{sign} {term}" for sign, term in group)
         _assign(step, f"{step.name} {written}" if number else written.removeprefix("+ "), out)
 
@@ -129,7 +141,7 @@ def _hadamard(step: Step, out: Writer) -> None:
             if position != step.overwrites:
                 _update(step, "*", factor, out)
         return
-    for number, group in enumerate(batched(factors, _MOST_OPERANDS)):
+    for number, group in enumerate(_groups(factors)):
         written = " * ".join(group)
         _assign(step, f"{step.name} * {written}" if number else written, out)
 
@@ -148,7 +160,7 @@ def _product(step: Step, out: Writer) -> None:
     while len(step.operands) > 1 and not isinstance(pairs[-1][0], Node):
         trailing.insert(0, out.scalar(cast(Form, pairs.pop()[1])))
     seen_matrix = False
-    for number, group in enumerate(batched(pairs, _MOST_OPERANDS)):
+    for number, group in enumerate(_groups(pairs)):
         code = step.name if number else ""
         for operand, part in group:
             is_matrix = isinstance(operand, Node)
@@ -175,11 +187,10 @@ def _quotient(step: Step, out: Writer) -> None:
 
 
 def _negated(step: Step, out: Writer) -> None:
-    operand = out.code(step.operands[0])
     if step.overwrites is None:
-        _assign(step, f"-{operand}", out)
+        _assign(step, f"-{out.code(step.operands[0])}", out)
     else:
-        _assign(step, f"{out.context.call('negative')}({operand}, out={operand})", out)
+        _into(step, "negative", out)
 
 
 _ONE_CALL = re.compile(r"xp\.(\w+)\(\{x\}\)")
@@ -201,8 +212,7 @@ def _elementwise(step: Step, out: Writer) -> None:
     if function is None or step.overwrites is None:
         _any(step, out)
         return
-    operand = out.code(step.operands[0])
-    _assign(step, f"{out.context.call(function)}({operand}, out={operand})", out)
+    _into(step, function, out)
 
 
 def _softmax(step: Step, out: Writer) -> None:
@@ -212,31 +222,47 @@ def _softmax(step: Step, out: Writer) -> None:
     """
     node = cast(Softmax, step.node)
     along = f"axis={node.axis - 2}, keepdims=True"
-    exp, infinity = out.context.call("exp"), out.context.call("inf")
     scores, weights = out.code(step.operands[0]), step.name
-    possibly_empty = node.over.constant is None
     remark = f"softmax of every {_EVERY[node.axis]}"
-    out.remark(f"{remark}, in the memory of {scores}" if step.overwrites is not None else remark)
-    if out.target.max_takes_initial or not possibly_empty:
-        initial = f", initial=-{infinity}" if possibly_empty else ""
-        largest = f"{scores}.max({along}{initial})"
-        if step.overwrites is None:
-            _assign(step, f"{scores} - {largest}", out)
-        else:
-            out.write(f"{scores} -= {largest}")
-    else:
-        if step.overwrites is None:
-            _assign(step, f"{scores}.copy()", out)
-            scores = weights
-        out.write(
-            f"if {scores}.shape[{node.axis - 2}]: {scores} -= {scores}.max({along})",
-            "nothing has no maximum",
-        )
     if step.overwrites is None:
-        out.write(f"{exp}({weights}, out={weights})")
+        out.remark(remark)
+        _shift_into(step, along, out)
+        out.write(f"{out.context.call('exp')}({weights}, out={weights})")
     else:
-        _assign(step, f"{exp}({scores}, out={scores})", out)
+        out.remark(f"{remark}, in the memory of {scores}")
+        _shift(node, scores, along, out)
+        _into(step, "exp", out)
     out.write(f"{weights} /= {weights}.sum({along})")
+
+
+def _maximum(node: Softmax, scores: str, along: str, out: Writer) -> str | None:
+    """Return the source of the maximum, or None if it would raise over an empty axis."""
+    if node.over.constant is not None:
+        return f"{scores}.max({along})"
+    if out.target.max_takes_initial:
+        return f"{scores}.max({along}, initial=-{out.context.call('inf')})"
+    return None
+
+
+def _shift(node: Softmax, scores: str, along: str, out: Writer) -> None:
+    """Subtract the maximum in place."""
+    largest = _maximum(node, scores, along, out)
+    if largest is not None:
+        out.write(f"{scores} -= {largest}")
+    else:
+        guarded = f"if {scores}.shape[{node.axis - 2}]: {scores} -= {scores}.max({along})"
+        out.write(guarded, "over an empty axis there is no maximum")
+
+
+def _shift_into(step: Step, along: str, out: Writer) -> None:
+    """Subtract the maximum into memory of its own."""
+    node, scores = cast(Softmax, step.node), out.code(step.operands[0])
+    largest = _maximum(node, scores, along, out)
+    if largest is not None:
+        _assign(step, f"{scores} - {largest}", out)
+    else:
+        _assign(step, f"{scores}.copy()", out)
+        _shift(node, step.name, along, out)
 
 
 def _nothing(_node: Node) -> Sequence[int]:

@@ -1,8 +1,9 @@
 """The plan of a generated function: what is computed, in which order, in whose memory.
 
 Before a line of source is written, the formula is laid out as steps, one for each distinct node, so
-that what occurs twice is computed once.  Inputs and transposes are no steps: they are read in
-place (a transpose is a view), as is the minus sign of a difference.
+that what occurs twice is computed once.  Some nodes are no steps but are read in place: inputs,
+transposes (they are views), the minus sign of a difference, and a vector that is repeated to be
+added (``b @ ones(1, n)``: arrays repeat it by themselves).
 
 A step may take over the memory of an operand, and then writes its result there.  Invariant: that
 memory was made by an earlier step (never an input, nor a view of one), nothing reads it
@@ -15,7 +16,16 @@ from collections.abc import Collection, Mapping
 
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.steps import Names, Plan, Step
-from symattn.nodes import MatrixProduct, MatrixSum, Negated, Node, Softmax, Transposed
+from symattn.nodes import (
+    Hadamard,
+    MatrixProduct,
+    MatrixSum,
+    Negated,
+    Node,
+    Ones,
+    Softmax,
+    Transposed,
+)
 from symattn.notation.names import identifier
 
 
@@ -45,31 +55,51 @@ class _Layout:
         for node in self.nodes:
             for operand in node.matrices:
                 self.consumers[operand].append(node)
-        self.steps = [node for node in self.nodes if not self.read_in_place(node)]
+        # Nodes that are read in place, and the node that each is written from.
+        self.in_place: dict[Node, Node] = {}
+        for node in self.nodes:
+            source = self.source_of(node)
+            if source is not None:
+                self.in_place[node] = source
+        self.steps = [node for node in self.nodes if self.is_step(node)]
         self.inputs: dict[Node, frozenset[Node]] = {}
         for node in self.nodes:
             own = frozenset((node,)) if node.is_input else frozenset[Node]()
             self.inputs[node] = own.union(*(self.inputs[operand] for operand in node.matrices))
 
-    def read_in_place(self, node: Node) -> bool:
-        """Tell whether a node is written out where it is used, rather than computed."""
-        if node.is_input:
-            return True
+    def source_of(self, node: Node) -> Node | None:
+        """Return the node that stands for this one where it is used, if it is read in place."""
+        users = self.consumers[node]
         if node in self.named:
-            return False
+            return None
+        if isinstance(node, Transposed):
+            # A softmax reads its operand twice: a name is more readable.
+            return None if any(isinstance(user, Softmax) for user in users) else node.matrices[0]
         if isinstance(node, Negated):
-            consumers = self.consumers[node]
-            return bool(consumers) and all(isinstance(user, MatrixSum) for user in consumers)
-        return isinstance(node, Transposed)
+            signs = users and all(isinstance(user, MatrixSum) for user in users)
+            return node.matrices[0] if signs else None
+        repeated = _repeated(node)
+        if repeated is None or not users:
+            return None
+        fits = all(
+            isinstance(user, MatrixSum | Hadamard)
+            and any(_repeated(other) is None for other in user.matrices)
+            for user in users
+        )
+        return repeated if fits else None
+
+    def is_step(self, node: Node) -> bool:
+        if node.is_input or node in self.in_place:
+            return False
+        users = self.consumers[node]
+        unread = isinstance(node, Ones) and users and node not in self.named
+        return not (unread and all(self.in_place.get(user, node) is not node for user in users))
 
     def memory(self, node: Node) -> Node:
         """Return the node that made the memory in which a node lies: a step, or an input."""
-        while isinstance(node, Transposed) or (isinstance(node, Negated) and self.is_sign(node)):
-            node = node.matrices[0]
+        while isinstance(node, Transposed) or node in self.in_place:
+            node = self.in_place.get(node, node.matrices[0])
         return node
-
-    def is_sign(self, node: Node) -> bool:
-        return isinstance(node, Negated) and self.read_in_place(node)
 
     def overwritten(self) -> dict[Node, int]:
         """Return, for every step that takes over an operand's memory, which one."""
@@ -108,7 +138,7 @@ class _Layout:
             variables[node] = variables[leader]
             steps.append(Step(variables[node], node, overwritten.get(node)))
         owned = not self.memory(self.result).is_input
-        return Plan(tuple(steps), self.result, variables, owned)
+        return Plan(tuple(steps), self.result, variables, self.in_place, owned)
 
     def leaders(self, overwritten: Mapping[Node, int]) -> dict[Node, Node]:
         """Return, for every step, the step whose variable it shares.
@@ -132,6 +162,17 @@ class _Layout:
         if node in scores:
             return "S"
         return "O" if node == self.result else _plain_name(node)
+
+
+def _repeated(node: Node) -> Node | None:
+    """Return the column or row that a product with ones repeats: b in ``b @ ones(1, n)``."""
+    if isinstance(node, MatrixProduct) and len(node.operands) == len(node.matrices) == 2:
+        left, right = node.matrices
+        if isinstance(right, Ones) and right.sizes[0].is_one:
+            return left
+        if isinstance(left, Ones) and left.sizes[1].is_one:
+            return right
+    return None
 
 
 def _plain_name(node: Node) -> str:

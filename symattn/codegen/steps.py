@@ -34,14 +34,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps in order; ``names`` holds the variable of every node that is not read in place.
+    """The steps in order; ``names`` holds the variable of every step.
 
-    ``owned`` tells whether the result is memory that a step made (so that it can be handed out).
+    ``in_place`` holds the node from which each node that is read in place is written, and
+    ``owned`` tells whether the result is memory that a step made, so that it can be handed out.
     """
 
     steps: tuple[Step, ...]
     result: Node
     names: Mapping[Node, str]
+    in_place: Mapping[Node, Node]
     owned: bool
 
 

@@ -1,9 +1,9 @@
-"""Numbers: a formula as written, matrix by matrix; its meaning, entry by entry; points to compare at."""
+"""Numbers: a formula as written, matrix by matrix; its meaning, by loops; points to compare at."""
 
 from symattn.evaluate.arithmetic import (
     DIGITS,
+    FLOATS,
     Arithmetic,
-    Floats,
     UndefinedPointError,
     exact,
 )
@@ -22,7 +22,7 @@ __all__ = [
     "DIGITS",
     "Arithmetic",
     "Entries",
-    "Floats",
+    "FLOATS",
     "Rows",
     "UndefinedPointError",
     "entry_value",

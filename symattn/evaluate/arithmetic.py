@@ -88,16 +88,16 @@ def _exp_of_float(x: float) -> float:
         return math.inf  # so that 1/(1 + e^1000) is 0
 
 
-class Floats:
-    """Python's float64 numbers."""
+class _Floats:
+    def __init__(self) -> None:
+        self.mpf = float
+        self.exp = _exp_of_float
+        self.log, self.sqrt = math.log, math.sqrt
+        self.tanh, self.sin, self.cos = math.tanh, math.sin, math.cos
 
-    mpf = float
-    exp = staticmethod(_exp_of_float)
-    log = staticmethod(math.log)
-    tanh = staticmethod(math.tanh)
-    sin = staticmethod(math.sin)
-    cos = staticmethod(math.cos)
-    sqrt = staticmethod(math.sqrt)
+
+FLOATS: Arithmetic = _Floats()
+"""Python's float64 numbers."""
 
 
 def number(value: Any, arithmetic: Arithmetic) -> Any:

@@ -17,8 +17,8 @@ from typing import Any
 
 from symattn.errors import InternalError
 from symattn.evaluate.arithmetic import (
+    FLOATS,
     Arithmetic,
-    Floats,
     UndefinedPointError,
     apply_function,
     number,
@@ -67,7 +67,7 @@ def entry_value(
     sizes: Mapping[str, int],
     entries: Arrays,
     scalars: Mapping[str, Any] | None = None,
-    arithmetic: Arithmetic = Floats,
+    arithmetic: Arithmetic = FLOATS,
 ) -> Numbers:
     """Return the number that a form is where its free indices have these values.
 
@@ -92,7 +92,7 @@ def table(
     sizes: Mapping[str, int],
     inputs: Mapping[Node, Any],
     scalars: Mapping[str, Any] | None = None,
-    arithmetic: Arithmetic = Floats,
+    arithmetic: Arithmetic = FLOATS,
 ) -> list[list[Numbers]]:
     """Return every entry of a formula, each from its meaning, as rows.
 
@@ -114,10 +114,7 @@ def table(
     try:
         entry = loops.compiled(node.meaning(row, column))
         return [
-            [
-                entry({**dict.fromkeys(row, i), **dict.fromkeys(column, j)})
-                for j in range(columns)
-            ]
+            [entry({**dict.fromkeys(row, i), **dict.fromkeys(column, j)}) for j in range(columns)]
             for i in range(rows)
         ]
     except (ZeroDivisionError, OverflowError):

@@ -101,7 +101,8 @@ def evaluate(
     0.5 (2, 1)
 
     Inputs are rows or arrays of rationals, integers or floats; ``sizes`` gives every tag a size.
-    Raises `UndefinedPointError` where the formula has no value, `SizeError` for inputs of other sizes.
+    Raises `UndefinedPointError` where the formula has no value, and `SizeError` for inputs of other
+    sizes.
     """
     point = Point(sizes, inputs, scalars or {}, exact(digits))
     known: dict[sympy.Basic, Any] = {}
@@ -133,9 +134,7 @@ def _is_matrix(value: Any) -> bool:
 @rule(InputMatrix, InputVector)
 def named_matrix(node: InputMatrix, values: Values, point: Point) -> Matrix:
     """The entries that were given."""
-    return np.array(
-        rows_of(node, point.inputs[node], point.sizes, point.arithmetic), dtype=object
-    )
+    return np.array(rows_of(node, point.inputs[node], point.sizes, point.arithmetic), dtype=object)
 
 
 @rule(Ones)

@@ -20,11 +20,11 @@ import sympy
 
 from symattn.errors import SizeError
 from symattn.nodes.core import Node
-from symattn.tags import Relations, Size
+from symattn.tags import Quotient, Relations, Size
 
 Rows = tuple[tuple[Fraction, ...], ...]
 
-_TRIES = 40
+_TRIES = 200
 
 
 class Entries(Enum):
@@ -95,10 +95,13 @@ def random_sizes(
         if sum(power for _, power in monomial) > 1
         for tag in Size(((1, monomial),)).tags
     }
+    quotients = _quotients(relations.rewrite(size) for size in wanted)
     best: tuple[int, dict[str, int]] | None = None
     for attempt in range(_TRIES):
-        drawn = _drawn(free, multiplied, least, attempt // 8, rng)
+        drawn = _drawn(free, multiplied, least, attempt // 20, rng)
         drawn.update((tag, 1) for tag in free if ones and rng.random() < ones)
+        for quotient in quotients:
+            _make_exact(quotient, free, drawn, rng)
         drawn.update((tag, size.value(drawn)) for tag, size in solved.items())
         if not _fits(wanted, drawn):
             continue
@@ -132,6 +135,19 @@ def _drawn(
     return dict(zip([*few, *rest], numbers, strict=False))
 
 
+def _quotients(sizes: Iterable[Size]) -> list[Quotient]:
+    atoms = (atom for size in sizes for _, monomial in size.terms for atom, _ in monomial)
+    return list(dict.fromkeys(atom for atom in atoms if isinstance(atom, Quotient)))
+
+
+def _make_exact(quotient: Quotient, free: list[str], drawn: dict[str, int], rng: Random) -> None:
+    """Make a tag of a product a multiple of what divides it; drawing again would take long."""
+    divisor = quotient.den.value(drawn)
+    tags = [tag for tag in quotient.num.tags if tag in free and tag not in quotient.den.tags]
+    if tags and len(quotient.num.terms) == 1 and quotient.num.value(drawn) % max(divisor, 1):
+        drawn[rng.choice(tags)] = divisor * rng.randint(1, 3)
+
+
 def _fits(sizes: Iterable[Size], drawn: Mapping[str, int]) -> bool:
     try:
         return all(size.value(drawn) >= 1 for size in sizes)
@@ -155,14 +171,11 @@ def random_rows(rows: int, columns: int, rng: Random, entries: Entries) -> Rows:
     ((Fraction(-1, 2), Fraction(-1, 1)),)
     """
     if entries is Entries.READABLE:
-        return tuple(
-            tuple(rng.choice(_READABLE) for _ in range(columns)) for _ in range(rows)
-        )
+        return tuple(tuple(rng.choice(_READABLE) for _ in range(columns)) for _ in range(rows))
     one_sign = 1 if entries is Entries.POSITIVE else rng.choice((-1, 1))
     signs = (-1, 1) if entries is Entries.GENERIC else (one_sign,)
     return tuple(
-        tuple(rng.choice(signs) * rng.choice(_GENERIC) for _ in range(columns))
-        for _ in range(rows)
+        tuple(rng.choice(signs) * rng.choice(_GENERIC) for _ in range(columns)) for _ in range(rows)
     )
 
 

@@ -102,9 +102,13 @@ def inline(root: Node, call: Callable[[str], str]) -> str:
     )
     code: dict[Node, str] = {}
     for node in root.walk():
-        parts = [
-            code[operand] if part is operand else scalar_code(part, context)
-            for operand, part in zip(node.operands, node.parts, strict=True)
-        ] if not node.is_sized else []
+        parts = (
+            [
+                code[operand] if part is operand else scalar_code(part, context)
+                for operand, part in zip(node.operands, node.parts, strict=True)
+            ]
+            if not node.is_sized
+            else []
+        )
         code[node] = node.array_code(tuple(parts), context)
     return code[root]

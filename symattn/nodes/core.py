@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 import sympy
-
 from sympy.printing.pretty.stringpict import prettyForm
 
 from symattn.errors import NotAnOperandError, OperationRefusedError, TextRefusedError
@@ -118,7 +117,7 @@ def as_matrix(value: Any, call: str) -> Node:
 class Node(Refusals, sympy.MatrixExpr):
     """A matrix expression with tagged sizes; build one with the operators and functions."""
 
-    notation: ClassVar[Notation]
+    notation: Notation
     label: str = ""
     axis: int | None = None
     sizes: tuple[Size, Size]
@@ -250,7 +249,9 @@ class Node(Refusals, sympy.MatrixExpr):
 
     def scalars(self) -> tuple[sympy.Symbol, ...]:
         """The scalar inputs of the expression, by name."""
-        found = {s for s in self.free_symbols if isinstance(s, sympy.Symbol) and not isinstance(s, Dim)}
+        found = {
+            s for s in self.free_symbols if isinstance(s, sympy.Symbol) and not isinstance(s, Dim)
+        }
         return tuple(sorted(found, key=lambda symbol: symbol.name))
 
     def rebuilt(self, change: Callable[[Node], Node]) -> Node:
@@ -341,7 +342,7 @@ class Node(Refusals, sympy.MatrixExpr):
         )
 
     @property
-    def T(self) -> Node:  # noqa: N802  (the field's notation)
+    def T(self) -> Node:
         """The transpose, as written: ``X.T.T`` stays so."""
         return _build("transpose", self)
 
@@ -428,7 +429,8 @@ class Node(Refusals, sympy.MatrixExpr):
 
 def _refuse_constructor(result: Any) -> Any:
     raise OperationRefusedError(
-        f"sympy.{type(result).__name__}(…) of matrices", "write it with + - @ *, which check the tags"
+        f"sympy.{type(result).__name__}(…) of matrices",
+        "write it with + - @ *, which check the tags",
     )
 
 

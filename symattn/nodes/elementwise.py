@@ -85,9 +85,7 @@ class Elementwise(Node):
         """Return the row's own array expression."""
         known = FUNCTIONS.get(self.function)
         if known is None:
-            raise NotSupportedError(
-                f"running {self.function}: nothing is known of it but its name"
-            )
+            raise NotSupportedError(f"running {self.function}: nothing is known of it but its name")
         return known.array_code(operands[0], context.call)
 
 

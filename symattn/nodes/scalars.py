@@ -72,7 +72,9 @@ def as_scalar(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Expr | No
         return sympy.Rational(exact.numerator, exact.denominator)
     if not isinstance(value, sympy.Expr) or getattr(value, "is_Matrix", False):
         return None
-    return _own(value, tags & {symbol.name for symbol in value.free_symbols if hasattr(symbol, "name")})
+    return _own(
+        value, tags & {symbol.name for symbol in value.free_symbols if hasattr(symbol, "name")}
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -31,7 +31,9 @@ class _AlongAxis(Node):
     def _accept(cls, operand: Any, axis: Any) -> Arguments:
         if isinstance(axis, bool) or axis not in (0, 1):
             raise AxisError(
-                f"{cls.__name__.lower()}(…, axis={axis!r})", (), "an axis is 0 or 1",
+                f"{cls.__name__.lower()}(…, axis={axis!r})",
+                (),
+                "an axis is 0 or 1",
                 "axis=0 runs down each column, axis=1 along each row",
             )
         return as_matrix(operand, cls.__name__.lower()), sympy.Integer(axis)
@@ -131,7 +133,7 @@ def softmax(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
     return Softmax(*_along("softmax", x, axis, over))
 
 
-def max(x: Any, *, axis: int | None = None, over: Any = None) -> Node:  # noqa: A001
+def max(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
     """Return the largest entry of every column (``axis=0``) or of every row (``axis=1``).
 
     >>> import symattn as sa

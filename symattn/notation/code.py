@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from symattn.errors import NotAnOperandError, NotSupportedError, TextRefusedError
+from symattn.errors import (
+    NameSyntaxError,
+    NotAnOperandError,
+    NotSupportedError,
+    TextRefusedError,
+)
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.names import identifier
@@ -39,7 +44,10 @@ class PythonPrinter(Printer):
         return f"({written.text})"
 
     def name(self, name: str) -> Written:
-        return Written(identifier(name), Binding.ATOM)
+        try:
+            return Written(identifier(name), Binding.ATOM)
+        except NameSyntaxError:  # a tag may have a name that no matrix has, such as d__k
+            return Written(name.replace("'", "_prime"), Binding.ATOM)
 
     def size(self, size: Size) -> Written:
         terms: list[tuple[bool, Written]] = []

@@ -1,0 +1,7 @@
+"""Proofs: a deciding normal form, an evaluator that guards it, and readable steps."""
+
+from symattn.proof.decide import prove
+from symattn.proof.results import Proof
+from symattn.proof.translate import Translation, translate
+
+__all__ = ["Proof", "Translation", "prove", "translate"]

@@ -35,10 +35,10 @@ from symattn.nodes.core import Node
 from symattn.tags import Relations
 
 # A difference counts from here on: relative to the two values, and at all.
-_RELATIVE = mpmath.mpf("1e-30")
-_ABSOLUTE = mpmath.mpf("1e-45")
+_RELATIVE = 1e-30
+_ABSOLUTE = 1e-45
 # With twice the digits a true difference stays the same to this part of itself.
-_STEADY = mpmath.mpf("1e-3")
+_STEADY = 1e-3
 
 _REDRAWS = 8
 
@@ -161,9 +161,7 @@ def _plans(instance: int) -> Iterator[_Plan]:
 
 
 def _drawn(left: Node, right: Node, relations: Relations, plan: _Plan, rng: Random) -> _Point:
-    sizes = random_sizes(
-        sizes_in((left, right)), relations, rng, least=plan.least, ones=plan.ones
-    )
+    sizes = random_sizes(sizes_in((left, right)), relations, rng, least=plan.least, ones=plan.ones)
     inputs = dict.fromkeys((*left.inputs(), *right.inputs()))
     scalars = dict.fromkeys((*left.scalars(), *right.scalars()))
     return _Point(

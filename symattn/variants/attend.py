@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from symattn.errors import OperationRefusedError, ShapeError
-from symattn.nodes import Node, matrix, softmax
+from symattn.nodes import Node, Transposed, matrix, softmax
 from symattn.nodes.core import as_matrix
 from symattn.nodes.fixes import facts, transposed
 from symattn.nodes.given import in_force
@@ -41,7 +41,8 @@ def attention(
 
     Source: Vaswani et al. 2017, arXiv 1706.03762, section 3.2.
     """
-    operands = tuple(as_matrix(operand, "attention") for operand in (Q, K, V))
+    query, key, value = (as_matrix(operand, "attention") for operand in (Q, K, V))
+    operands = (query, key, value)
     chosen = _fitting(operands, layout)
     return attend(operands, score_named(score), chosen, W)["O"]
 
@@ -124,7 +125,13 @@ def _calls(layouts: list[Layout]) -> str:
 def _transposes(operands: Operands) -> str:
     """Return the call with the fewest operands transposed that fits a layout."""
     for changed in transposed(operands):
-        query, key, value = changed
+        query, key, value = (_plainly(operand) for operand in changed)
         if any(not list(_clashes((query, key, value), layout)) for layout in LAYOUTS.values()):
-            return f"attention({', '.join(brief(operand) for operand in changed)})"
+            return f"attention({', '.join(brief(operand) for operand in (query, key, value))})"
     return ""
+
+
+def _plainly(operand: Node) -> Node:
+    """Return X for X.T.T."""
+    inner = operand.matrices[0] if isinstance(operand, Transposed) else operand
+    return inner.matrices[0] if isinstance(inner, Transposed) and inner is not operand else operand

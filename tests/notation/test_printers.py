@@ -206,7 +206,7 @@ def test_names(name: str, freshrimp: str, vaswani: str | None, as_text: str) -> 
 )
 def test_python_rebuilds_what_it_spells(expr: Any, code: str) -> None:
     assert python(expr) == code
-    words = "softmax max hadamard tanh exp sqrt function ones identity".split()
+    words = ("softmax", "max", "hadamard", "tanh", "exp", "sqrt", "function", "ones", "identity")
     namespace: dict[str, Any] = {word: getattr(sa, word) for word in words}
     namespace |= {"Rational": sympy.Rational, "W_Q": W_Q, "lambda_": lam, "c": c, "X": X}
     namespace |= {"Q": Q, "K": K, "V": V, "A": A, "B": B, "C": C}
@@ -361,6 +361,11 @@ class Array:
 )
 def test_brief(value: Any, shown: str) -> None:
     assert brief(value) == shown
+
+
+def test_a_tag_may_have_a_name_that_no_matrix_has() -> None:
+    assert python(sa.ones(sa.dim("d__k"), n)) == "ones(d__k, n)"
+    assert latex(sa.ones(sa.dim("d__k"), n)) == r"\mathbf{1}_{d_{k} \times n}"
 
 
 def test_brief_shortens_in_the_middle() -> None:

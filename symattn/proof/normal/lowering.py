@@ -39,8 +39,9 @@ from symattn.meaning.form import (
 )
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.entries import entry_text
+from symattn.proof.normal.arithmetic import UndefinedError
 from symattn.proof.normal.atoms import BudgetSpentError, Polynomial
-from symattn.proof.normal.polynomial import Algebra, UndefinedError
+from symattn.proof.normal.binders import Algebra
 from symattn.tags import Relations, Size
 
 Indices = tuple[int, ...]
@@ -64,13 +65,17 @@ class Comparison:
 
 
 def compare(
-    left: Form, right: Form, free: Iterable[Index], relations: Relations = Relations()  # noqa: B008
+    left: Form,
+    right: Form,
+    free: Iterable[Index],
+    relations: Relations = Relations(),  # noqa: B008
 ) -> Comparison:
     """Compare two index forms in the same free indices under relations between their tags."""
     algebra = Algebra()
     try:
         splits = _splits((left, right), relations)
-        lowering = Lowering(algebra, relations, splits)
+        free = tuple(free)
+        lowering = Lowering(algebra, relations, splits, dict(zip(free, "ijkl", strict=False)))
         at = {index: lowering.fresh(index.size) for index in free}
         normal = [lowering.form(form, at) for form in (left, right)]
         equal = algebra.equal(*normal)
@@ -110,11 +115,16 @@ class Lowering:
     """Lowers forms into one algebra, under relations and splits of merged axes."""
 
     def __init__(
-        self, algebra: Algebra, relations: Relations, splits: dict[Size, tuple[Size, ...]]
+        self,
+        algebra: Algebra,
+        relations: Relations,
+        splits: dict[Size, tuple[Size, ...]],
+        names: dict[Index, str],
     ) -> None:
         self.algebra = algebra
         self.relations = relations
         self.splits = splits
+        self.names = names
         self.conditions: list[str] = []
 
     def fresh(self, size: Size) -> Indices:
@@ -162,12 +172,14 @@ class Lowering:
 
     def power(self, form: Power, at: dict[Index, Indices]) -> Polynomial:
         base = self.form(form.base, at)
-        if not self.algebra.positive(base):
-            if form.exponent < 0:
-                sign = "≠" if form.exponent.denominator == 1 else ">"
-                self.conditions.append(f"{entry_text(form.base)} {sign} 0")
-            elif form.exponent.denominator != 1 and not self.algebra.nonnegative(base):
-                self.conditions.append(f"{entry_text(form.base)} ≥ 0")
+        written = entry_text(form.base, self.names)
+        if form.exponent.denominator == 1:
+            if form.exponent < 0 and not self.algebra.never_zero(base):
+                self.conditions.append(f"{written} ≠ 0")
+        elif form.exponent < 0 and not self.algebra.positive(base):
+            self.conditions.append(f"{written} > 0")
+        elif not self.algebra.nonnegative(base):
+            self.conditions.append(f"{written} ≥ 0")
         return self.algebra.power(base, form.exponent)
 
     def apply(self, form: Apply, at: dict[Index, Indices]) -> Polynomial:
@@ -175,7 +187,7 @@ class Lowering:
         row = FUNCTIONS.get(form.function)
         if row is not None and row.domain and not self.algebra.positive(argument):
             self.conditions.append(
-                f"{row.text} is defined {row.domain}: {entry_text(form.argument)}"
+                f"{row.text} is defined {row.domain}: {entry_text(form.argument, self.names)}"
             )
         return self.algebra.function(form.function, argument)
 

@@ -1,0 +1,65 @@
+"""What a person types, read strictly: formulas by name and layout, sizes by tag."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from symattn.cli.refusals import Refused
+from symattn.errors import SizeError, UnknownNameError
+from symattn.tags import check_tag_name, nearest
+from symattn.variants import Formula, formula
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def formula_named(text: str) -> Formula:
+    """Return the formula that NAME or NAME:layout means.
+
+    >>> formula_named("dot_product:row").layout
+    'row'
+
+    Raises `UnknownNameError` for an unknown name or layout.
+    """
+    name, colon, layout = text.partition(":")
+    return formula(name, layout if colon else "column")
+
+
+def sizes_given(texts: Iterable[str], tags: Sequence[str]) -> dict[str, int]:
+    """Return the sizes that ``TAG=N`` arguments give.
+
+    >>> sizes_given(["n=5", "d_k = 4"], ["n", "d_k"])
+    {'n': 5, 'd_k': 4}
+
+    Raises `SizeError` for what is no positive integer, `UnknownNameError` for a tag that the
+    formula does not have.
+    """
+    sizes: dict[str, int] = {}
+    for text in texts:
+        written, equals, number = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise Refused(f"--size takes TAG=N, such as n=5, not {text[:40]!r}")
+        tag = check_tag_name(written)
+        if tag not in tags:
+            raise UnknownNameError("size", tag, nearest(tag, tags) or tuple(tags))
+        if _INTEGER.fullmatch(number) is None or int(number) < 1:
+            raise SizeError("positive", tag=tag, value=number[:40] or "nothing")
+        if tag in sizes:
+            raise Refused(f"--size gives {tag} twice")
+        sizes[tag] = int(number)
+    return sizes
+
+
+def sizes_completed(given: dict[str, int], tags: Iterable[str]) -> dict[str, int]:
+    """Return a size for every tag: those given, and small ones that differ from all others.
+
+    >>> sizes_completed({"m": 5}, ["d_k", "n", "m"])
+    {'m': 5, 'd_k': 3, 'n': 4}
+
+    Sizes that coincide would hide faults.
+    """
+    sizes = dict(given)
+    for tag in tags:
+        if tag not in sizes:
+            sizes[tag] = next(size for size in range(3, 1000) if size not in sizes.values())
+    return sizes

@@ -1,0 +1,262 @@
+"""Arrays for a formula: random ones, or those of an .npz file, read without ever unpickling.
+
+A file may hold more than the inputs: arrays that the formula computes (they are compared) and
+``tokens`` (they are labels).  All of them together say which layout the arrays are in: row-major
+arrays of a column formula are transposed, if they fit only so.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symattn.cli.printing import printable
+from symattn.cli.refusals import Refused
+from symattn.errors import SizeError
+from symattn.nodes import InputMatrix, Node, Transposed
+from symattn.notation.names import identifier
+from symattn.tags import Equation, nearest, solve
+from symattn.variants import Formula
+from symattn.variants.layouts import LAYOUTS, layout_named
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# What files call the lines of a formula.
+COMPARED = {"scores": "S", "weights": "P", "context": "O", "output": "O"}
+LABELS = "tokens"
+
+_DTYPES = ("float16", "float32", "float64")
+_BYTES_OF_A_LIST_ENTRY = 32
+"""Of a Python float in a list, as the loops hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """Arrays that fit a formula: inputs, what to compare with, labels, sizes of the tags."""
+
+    inputs: dict[InputMatrix, Array]
+    compared: dict[str, Array]
+    labels: tuple[str, ...]
+    sizes: dict[str, int]
+    layout: str
+    unused: tuple[str, ...] = ()
+
+
+def random_arrays(formula: Formula, sizes: dict[str, int], seed: int, dtype: str) -> Arrays:
+    """Return standard normal arrays of these sizes."""
+    refuse_too_large(formula, sizes, np.dtype(dtype).itemsize)
+    random = np.random.default_rng(seed)
+    inputs: dict[InputMatrix, Array] = {}
+    for symbol in formula.inputs:
+        rows, columns = (size.value(sizes) for size in symbol.sizes)
+        inputs[symbol] = random.standard_normal((rows, columns)).astype(dtype)
+    return Arrays(inputs, {}, (), sizes, formula.layout)
+
+
+def refuse_too_large(formula: Formula, sizes: Mapping[str, int], itemsize: int) -> None:
+    """Raise if inputs and intermediate results would not fit into half of the free memory."""
+    entries = 0
+    for node in formula.expr.walk():
+        if not isinstance(node, Transposed):  # a view of what is counted already
+            rows, columns = (size.value(sizes) for size in node.sizes)
+            entries += rows * columns
+    needed = entries * itemsize
+    needed += _BYTES_OF_A_LIST_ENTRY * sum(
+        symbol.sizes[0].value(sizes) * symbol.sizes[1].value(sizes) for symbol in formula.inputs
+    )
+    limit = _free_memory() // 2
+    if needed > limit:
+        written = ", ".join(f"{tag}={size}" for tag, size in sizes.items())
+        raise Refused(
+            f"{formula.name} with {written} needs about {_bytes(needed)} of memory; "
+            f"at most {_bytes(limit)} are used, half of what is free"
+        )
+
+
+def _free_memory() -> int:
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not every system says
+        return 8 << 30
+
+
+def _bytes(number: int) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if number < 1024:
+            return f"{number} {unit}"
+        number = -(-number // 1024)
+    return f"{number} EiB" if number < 1024 else "far too much"
+
+
+def arrays_of_file(
+    formula: Formula, path: str, given: dict[str, int], layout: str | None, dtype: str | None
+) -> Arrays:
+    """Return the arrays of a file in the formula's own layout.
+
+    Raises `Refused` for a file or an array that cannot be taken, `SizeError` for sizes that
+    do not fit together.
+    """
+    held = read_npz(path)
+    names = {identifier(symbol.name): symbol for symbol in formula.inputs}
+    found = {symbol: held[name] for name, symbol in names.items() if name in held}
+    missing = [name for name, symbol in names.items() if symbol not in found]
+    if missing:
+        near = [f"{other} for {name}" for name in missing for other in nearest(name, held, 1)]
+        raise Refused(
+            f"{path} lacks {', '.join(missing)}; it holds {', '.join(held) or 'nothing'}"
+            + (f" (did you mean {', '.join(near)}?)" if near else "")
+        )
+    compared = {name: held[name] for name in COMPARED if name in held}
+    labels = _labels(held.get(LABELS))
+    for name, array in (*((n, found[s]) for n, s in names.items()), *compared.items()):
+        _check(name, array)
+    if dtype is not None:
+        found = {symbol: array.astype(dtype) for symbol, array in found.items()}
+    used = {*names, *compared, LABELS}
+    unused = tuple(name for name in held if name not in used)
+    sizes, layout = _fitted(formula, found, compared, len(labels), given, layout)
+    if layout != formula.layout:
+        shared = {symbol for symbol in formula.inputs if not _twinned(formula, symbol)}
+        found = {s: a if s in shared else a.swapaxes(0, 1) for s, a in found.items()}
+        compared = {name: array.swapaxes(0, 1) for name, array in compared.items()}
+    refuse_too_large(formula, sizes, max(array.dtype.itemsize for array in found.values()))
+    return Arrays(found, compared, labels, sizes, layout, unused)
+
+
+def _twinned(formula: Formula, symbol: Node) -> bool:
+    """Tell whether an input is transposed from one layout to the other."""
+    return any(symbol in (row, *column.inputs()) for row, column in formula.twins.items())
+
+
+def _fitted(
+    formula: Formula,
+    inputs: Mapping[InputMatrix, Array],
+    compared: Mapping[str, Array],
+    labels: int,
+    given: dict[str, int],
+    layout: str | None,
+) -> tuple[dict[str, int], str]:
+    """Return the sizes of the tags and the layout in which the arrays are read."""
+    own = formula.layout
+    tried = [own, *(name for name in LAYOUTS if name != own)] if layout is None else [layout]
+    first: SizeError | None = None
+    for name in tried:
+        try:
+            return _solved(formula, inputs, compared, labels, given, turned=name != own), name
+        except SizeError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _solved(
+    formula: Formula,
+    inputs: Mapping[InputMatrix, Array],
+    compared: Mapping[str, Array],
+    labels: int,
+    given: dict[str, int],
+    *,
+    turned: bool,
+) -> dict[str, int]:
+    equations: list[Equation] = []
+
+    def add(name: str, node: Node, shape: Sequence[int], turned: bool) -> None:
+        sizes = tuple(reversed(node.sizes)) if turned else node.sizes
+        for size, number, side in zip(sizes, shape, ("rows", "columns"), strict=True):
+            equations.append(Equation(size, number, f"{name}'s {side}"))
+
+    for symbol, array in inputs.items():
+        add(identifier(symbol.name), symbol, array.shape, turned and _twinned(formula, symbol))
+    for name, array in compared.items():
+        add(name, formula.program[COMPARED[name]], array.shape, turned)
+    if labels:
+        queries = layout_named(formula.layout).token_count(formula.operands[0])
+        equations.append(Equation(queries, labels, LABELS))
+    return solve(equations, given)
+
+
+def _check(name: str, array: Array) -> None:
+    """Raise unless this is a finite matrix of floats."""
+    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
+        raise Refused(
+            f"{name} has dtype {array.dtype}; a formula runs on {', '.join(_DTYPES)} "
+            "(convert with .astype)"
+        )
+    if array.ndim != 2:
+        raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; a matrix has two")
+    if not np.isfinite(array).all():
+        raise Refused(f"{name} holds values that are not finite")
+
+
+def _labels(array: Array | None) -> tuple[str, ...]:
+    if array is None:
+        return ()
+    if array.dtype.kind not in "US" or array.ndim != 1:
+        raise Refused(
+            f"{LABELS} has dtype {array.dtype} and {array.ndim} axes; labels are a list of text"
+        )
+    return tuple(
+        label.decode("utf-8", "replace") if isinstance(label, bytes) else str(label)
+        for label in array.tolist()
+    )
+
+
+_PICKLED = (
+    "holds Python objects (pickled), which run code when they are read; "
+    "save plain arrays: np.savez(FILE, Q=..., K=..., V=...)"
+)
+
+
+def read_npz(path: str) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name.
+
+    Raises `Refused` for what is not such a file, for pickled objects, and for files larger
+    than half of the free memory.
+    """
+    if not Path(path).is_file():
+        raise Refused(f"there is no file {path}")
+    try:
+        if not zipfile.is_zipfile(path):
+            raise Refused(_no_archive(path))
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > _free_memory() // 2:
+            raise Refused(f"{path} unpacks to {_bytes(size)}, more than half of free memory")
+        with np.load(path, allow_pickle=False) as held:
+            return {printable(name): _member(path, name, held) for name in held.files}
+    except Refused:
+        raise
+    except Exception as error:  # what a damaged archive makes the readers raise is not written down
+        raise Refused(f"{path} cannot be read: {_one_line(error)}") from error
+
+
+def _member(path: str, name: str, held: Mapping[str, Any]) -> Array:
+    try:
+        array = held[name]
+    except Exception as error:  # nor what a damaged array does
+        if "allow_pickle" in str(error):
+            raise Refused(f"{path}: {printable(name)} {_PICKLED}") from error
+        raise Refused(f"{path}: {printable(name)} cannot be read: {_one_line(error)}") from error
+    if not isinstance(array, np.ndarray):  # a member that is not an array comes as bytes
+        raise Refused(f"{path}: {printable(name)} is not an array")
+    return array
+
+
+def _no_archive(path: str) -> str:
+    with Path(path).open("rb") as file:
+        start = file.read(6)
+    if start == b"\x93NUMPY":
+        return f"{path} is a single array (.npy); save several: np.savez(FILE, Q=..., K=..., V=...)"
+    if start[:1] == b"\x80":
+        return f"{path} {_PICKLED}"
+    return f"{path} is not an .npz file; save one with np.savez(FILE, Q=..., K=..., V=...)"
+
+
+def _one_line(error: BaseException) -> str:
+    return printable(" ".join(str(error).split())) or type(error).__name__

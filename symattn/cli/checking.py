@@ -1,0 +1,101 @@
+"""A generated function's result against plain float64 loops over what the formula means.
+
+The loops know nothing of the generated code: they read the entry formula, one index at a time.
+They are slow, so of a large result only a few entries are compared, and it is said how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symattn.codegen import lambdify
+from symattn.evaluate import entry_value, table
+from symattn.meaning.form import place
+from symattn.nodes import InputMatrix, MatrixProduct, Node
+from symattn.variants import Formula
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# The largest difference, relative to the largest entry, that rounding explains.
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
+
+# In multiplications: the whole table below the first, a few entries below the second.
+_WHOLE, _SOME = 2_000_000, 20_000_000
+_SAMPLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The largest difference between two results, and whether rounding explains it."""
+
+    difference: float
+    tolerance: float
+    compared: int
+    entries: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the difference is within the tolerance; never true of NaN."""
+        return self.difference <= self.tolerance
+
+
+def line_computed(formula: Formula, name: str, inputs: Mapping[InputMatrix, Array]) -> Array:
+    """Return a line of the formula's program, computed by the function generated for it."""
+    node = formula.program[name]
+    taken = [symbol for symbol in formula.inputs if symbol in node.inputs()]
+    return lambdify(taken, node)(*(inputs[symbol] for symbol in taken))
+
+
+def compared_with_loops(
+    formula: Formula, result: Array, inputs: Mapping[InputMatrix, Array], sizes: Mapping[str, int]
+) -> Comparison | None:
+    """Compare a result with loops over the entry formula; None if even one entry takes too long."""
+    node = formula.expr
+    work = sum(_multiplications(part, sizes) for part in node.walk())
+    if result.size and work > _WHOLE:
+        if work // max(result.shape) * _SAMPLE > _SOME:
+            return None
+        return _some_entries(node, result, inputs, sizes)
+    loops = np.array(table(node, sizes, inputs), dtype=np.float64).reshape(result.shape)
+    return compared(result, loops)
+
+
+def _multiplications(node: Node, sizes: Mapping[str, int]) -> int:
+    if not isinstance(node, MatrixProduct):
+        return 0
+    factors = node.matrices
+    rows = factors[0].sizes[0].value(sizes)
+    return sum(
+        rows * factor.sizes[0].value(sizes) * factor.sizes[1].value(sizes) for factor in factors[1:]
+    )
+
+
+def _some_entries(
+    node: Node, result: Array, inputs: Mapping[InputMatrix, Array], sizes: Mapping[str, int]
+) -> Comparison:
+    rows, columns = result.shape
+    row, column = place(node.sizes[0]), place(node.sizes[1])
+    form = node.meaning(row, column)
+    entries = {(symbol.label, symbol.sizes): array.tolist() for symbol, array in inputs.items()}
+    chosen = [(k * (rows - 1) // 2, k * (columns - 1) // 2) for k in range(_SAMPLE)]
+    loops = [
+        entry_value(form, dict.fromkeys(row, i) | dict.fromkeys(column, j), sizes, entries)
+        for i, j in chosen
+    ]
+    ours = np.array([result[at] for at in chosen])
+    return compared(ours, np.array(loops), entries=result.size)
+
+
+def compared(ours: Array, theirs: Array, entries: int | None = None) -> Comparison:
+    """Compare two arrays of one shape, in float64."""
+    left, right = ours.astype(np.float64), theirs.astype(np.float64)
+    difference = float(np.abs(left - right).max(initial=0.0))
+    coarser = max(TOLERANCES[ours.dtype.name], TOLERANCES[theirs.dtype.name])
+    scale = max(1.0, float(np.abs(right).max(initial=0.0)))
+    return Comparison(
+        difference, coarser * scale, ours.size, ours.size if entries is None else entries
+    )

@@ -1,0 +1,139 @@
+"""`symattn formulas` and `symattn show`: the catalogue, and all about one formula."""
+
+from __future__ import annotations
+
+import click
+
+from symattn.cli.arguments import formula_named
+from symattn.cli.printing import columns, display, paragraph, print_json, section
+from symattn.cli.proving import proof_as_data, translated, translation_as_text
+from symattn.notation.displays import latex_aligned, latex_softmax_definition
+from symattn.notation.glyphs import latex_name
+from symattn.notation.latex import latex, latex_shape
+from symattn.notation.names import identifier
+from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.text import text, text_name, text_shape, text_space
+from symattn.variants import Formula, formula, formulas
+from symattn.variants.layouts import LAYOUTS
+
+_WRITTEN_OUT = {
+    0: "[x₁ … x_N] is [softmax(x₁) … softmax(x_N)]: each column sums to one",
+    1: "[x₁; …; x_N] is [softmax(x₁); …; softmax(x_N)]: each row sums to one",
+}
+
+
+def list_formulas(*, as_json: bool) -> None:
+    """Print every formula of the catalogue in both layouts."""
+    known = [(formula(name), formula(name, layout="row")) for name in formulas()]
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": column.name,
+                    "title": column.title,
+                    "column": text(column.expr),
+                    "row": text(row.expr),
+                    "source": column.source,
+                }
+                for column, row in known
+            ]
+        )
+    else:
+        rows = [("name", "column layout", "row layout")]
+        rows += [(column.name, text(column.expr), text(row.expr)) for column, row in known]
+        click.echo("\n".join(columns(rows)))
+
+
+def show_formula(name: str, *, preset: str | None, language: str, as_json: bool) -> None:
+    """Print all about one formula."""
+    shown = formula_named(name)
+    chosen = chosen_preset(preset, shown.expr)
+    if as_json:
+        print_json(_as_data(shown, chosen))
+    elif language == "latex":
+        click.echo("\n\n".join(_as_latex(shown, chosen)))
+    else:
+        click.echo("\n\n".join(_as_text(shown, chosen)))
+
+
+def _other(layout: str) -> str:
+    return next(name for name in LAYOUTS if name != layout)
+
+
+def _as_text(shown: Formula, preset: Preset) -> list[str]:
+    softmax = preset.text_softmax_matrix
+    lines = [
+        (name, "=", text(line, preset), "∈ " + text_space(line.sizes, preset))
+        for name, line in shown.lines.items()
+    ]
+    translation = translated(shown, _other(shown.layout))
+    return [
+        f"{shown.title}  ({shown.name}, {shown.layout} layout)\n{paragraph(shown.source)}",
+        section(
+            "Formula", [f"{text(shown.expr, preset)} ∈ {text_space(shown.expr.sizes, preset)}"]
+        ),
+        section("Inputs", [text_shape(s.name, s.sizes, preset) for s in shown.inputs]),
+        section("Line by line", columns(lines)),
+        section("Types", shown.signatures(preset)),
+        section("Softmax", [f"{softmax} of {_WRITTEN_OUT[preset.axis]}"]),
+        *translation_as_text(translation),
+    ]
+
+
+def _as_latex(shown: Formula, preset: Preset) -> list[str]:
+    attention, score = shown.latex_signatures(preset)
+    lines = [
+        (latex_name(name, preset, bold=preset.bold)[0], latex(line, preset), "")
+        for name, line in shown.lines.items()
+    ]
+    translation = translated(shown, _other(shown.layout))
+    return [
+        f"% {shown.title} ({shown.name}, {shown.layout} layout)\n% {shown.source}",
+        display(latex(shown.expr, preset)),
+        *(display(latex_shape(s.name, s.sizes, preset)) for s in shown.inputs),
+        display(latex_aligned(lines), "line by line"),
+        display(attention, "the type of the attention function"),
+        display(score, "the type of its score function"),
+        display(latex_softmax_definition(preset)),
+        display(latex(translation.expr), f"in {_other(shown.layout)} layout"),
+        display(translation.latex(), "the proof that both say the same"),
+    ]
+
+
+def _as_data(shown: Formula, preset: Preset) -> dict[str, object]:
+    translation = translated(shown, _other(shown.layout))
+    attention, score = shown.latex_signatures(preset)
+    attention_text, score_text = shown.signatures(preset)
+    return {
+        "name": shown.name,
+        "title": shown.title,
+        "source": shown.source,
+        "layout": shown.layout,
+        "preset": preset.name,
+        "formula": text(shown.expr, preset),
+        "latex": latex(shown.expr, preset),
+        "shape": [str(size) for size in shown.expr.sizes],
+        "inputs": [
+            {
+                "name": text_name(symbol.name)[0],
+                "argument": identifier(symbol.name),
+                "shape": [str(size) for size in symbol.sizes],
+                "latex": latex_shape(symbol.name, symbol.sizes, preset),
+            }
+            for symbol in shown.inputs
+        ],
+        "dims": [dim.name for dim in shown.dims],
+        "lines": {name: text(line, preset) for name, line in shown.lines.items()},
+        "signature": attention_text,
+        "signature_latex": attention,
+        "score_signature": score_text,
+        "score_signature_latex": score,
+        "softmax_latex": latex_softmax_definition(preset),
+        "translation": {
+            "layout": _other(shown.layout),
+            "formula": text(translation.expr),
+            "latex": latex(translation.expr),
+            "inputs": {symbol.label: text(form) for symbol, form in translation.inputs.items()},
+            **proof_as_data(translation.proof),
+        },
+    }

@@ -1,0 +1,105 @@
+"""`symattn prove` and `symattn translate`: two notations, one meaning, step by step."""
+
+from __future__ import annotations
+
+import click
+
+from symattn.cli.arguments import formula_named
+from symattn.cli.printing import display, print_json, section
+from symattn.notation.latex import latex
+from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.text import text, text_shape
+from symattn.proof import Proof, Translation, prove, translate
+from symattn.variants import Formula
+from symattn.variants.layouts import layout_named
+
+
+def translated(formula: Formula, layout: str) -> Translation:
+    """Return the translation of a formula, with the matrices transposed that its entry says."""
+    inputs = {symbol for column in formula.twins.values() for symbol in column.inputs()}
+    twinned = {*formula.twins, *inputs}
+    return translate(formula, to=layout, twin=[s for s in formula.inputs if s in twinned])
+
+
+def prove_formulas(left: str, right: str, *, as_json: bool) -> bool:
+    """Prove two formulas equal, print the proof or a counterexample; return whether they are."""
+    one, other = formula_named(left), formula_named(right)
+    result = prove(one, other)
+    if as_json:
+        sides = {"left": f"{one.name}:{one.layout}", "right": f"{other.name}:{other.layout}"}
+        print_json({**sides, **proof_as_data(result)})
+    else:
+        click.echo(result.text())
+    return bool(result)
+
+
+def proof_as_data(result: Proof) -> dict[str, object]:
+    """Return a proof or a counterexample as data."""
+    data: dict[str, object] = {
+        "verdict": result.verdict,
+        "claim": f"{text(result.lhs)} = {text(result.rhs)}",
+        "note": result.note,
+    }
+    if result.verdict == "proved":
+        data["steps"] = [
+            {
+                "law": step.law,
+                "before": text(step.before),
+                "after": text(step.after),
+                "reason": step.reason,
+            }
+            for step in result.steps
+        ]
+        data["conditions"] = list(result.conditions)
+    elif result.verdict == "refuted":
+        data["sizes"] = dict(result.sizes)
+        data["inputs"] = {
+            name: [[str(entry) for entry in row] for row in rows]
+            for name, rows in result.inputs.items()
+        }
+        data["scalars"] = {name: str(value) for name, value in result.scalars.items()}
+        data["entry"] = list(result.entry or ())
+        data["left_value"] = float(result.lhs_value)
+        data["right_value"] = float(result.rhs_value)
+    else:
+        data["reason"] = result.reason
+    return data
+
+
+def translate_formula(
+    name: str, layout: str, *, preset: str | None, language: str, as_json: bool
+) -> None:
+    """Print a formula in the other layout, with the proof that both say the same."""
+    formula = formula_named(name)
+    chosen = layout_named(layout).name
+    result = translated(formula, chosen)
+    if as_json:
+        print_json(
+            {
+                "from": f"{formula.name}:{formula.layout}",
+                "to": chosen,
+                "formula": text(result.expr, preset),
+                "latex": latex(result.expr, preset),
+                "inputs": {symbol.label: text(form) for symbol, form in result.inputs.items()},
+                **proof_as_data(result.proof),
+            }
+        )
+    elif language == "latex":
+        click.echo(display(latex(result.expr, preset)))
+        click.echo(display(result.latex(preset)))
+    else:
+        click.echo("\n\n".join(translation_as_text(result, preset)))
+
+
+def translation_as_text(result: Translation, preset: Preset | str | None = None) -> list[str]:
+    """Return the sections that show a translation: the formula, its matrices, the derivation."""
+    verdict = f"In {result.to} layout ({result.proof.verdict})"
+    rows = chosen_preset(preset, result.expr)
+    matrices = [
+        f"{text_shape(twin.label, twin.sizes, rows)} stands for {text(form)}"
+        for twin, form in result.inputs.items()
+    ]
+    return [
+        section(verdict, [text(result.expr, preset), *matrices]),
+        section("Step by step", result.text(preset).splitlines()),
+    ]

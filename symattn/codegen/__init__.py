@@ -1,0 +1,12 @@
+"""Running formulas: a plan, readable source from it, and a function whose calls are checked.
+
+* `signature`: the inputs, checked against the formula; `targets`: the array libraries, a row each;
+* `steps`, `plan`: what is computed, in which order, in whose memory;
+* `lowerings`, `emit`: each step as statements, and the module that they make;
+* `arrays`, `scalars`, `call`: what a call is checked for before any work is done;
+* `function`: `lambdify`, the only place where source is run.
+"""
+
+from symattn.codegen.function import GeneratedFunction, lambdify
+
+__all__ = ["GeneratedFunction", "lambdify"]

@@ -1,0 +1,100 @@
+"""Which values a generated function takes as arrays and numbers, and what to convert others to.
+
+Nothing is converted silently: a list, an array of integers or a masked array is refused with the
+conversion to write, so that the caller decides about precision and copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from numbers import Real
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from symattn.codegen.signature import NumberInput
+from symattn.codegen.targets import Target
+from symattn.errors import InputError
+
+FLOATS = ("float16", "float32", "float64")
+
+# By NumPy's letter for the kind of a dtype: what it is called, and the conversion.
+_CONVERSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "b": ("booleans", "{name}.astype({xp}.float64)"),
+        "i": ("integers", "{name}.astype({xp}.float64)"),
+        "u": ("integers", "{name}.astype({xp}.float64)"),
+        "f": ("floats of another width or byte order", "{name}.astype({xp}.float64)"),
+        "c": ("complex numbers", "{name}.real, if the imaginary part is zero"),
+        "O": ("Python objects", "{name}.astype({xp}.float64)"),
+        "U": ("text", "{name}.astype({xp}.float64)"),
+        "S": ("text", "{name}.astype({xp}.float64)"),
+        "T": ("text", "{name}.astype({xp}.float64)"),
+        "M": ("dates", "give numbers"),
+        "m": ("time differences", "give numbers"),
+        "V": ("records or of a dtype that NumPy lacks", "{name}.astype({xp}.float32)"),
+    }
+)
+
+
+def as_array(name: str, value: Any, target: Target) -> Any:
+    """Return a value as an array of the target's library, or raise `InputError`."""
+    library = target.load()
+    if target.module == "numpy" and isinstance(value, np.memmap):
+        value = np.asarray(value)  # a plain view of the same file
+    if type(value) is not library.ndarray:
+        raise _not_an_array(name, value, target)
+    return value
+
+
+def check_dtype(name: str, value: Any, target: Target) -> str:
+    """Return the name of an array's dtype, one of `FLOATS`, or raise `InputError`."""
+    dtype = value.dtype
+    if dtype.name in FLOATS and dtype.isnative:
+        return str(dtype.name)
+    what, conversion = _CONVERSIONS.get(dtype.kind, ("of an unknown kind", ""))
+    if dtype.names:
+        what, conversion = "records", f"{name}[{dtype.names[0]!r}], one field of them"
+    found = f"an array of {what} (dtype {dtype})"
+    raise InputError(name, found, conversion.format(name=name, xp=target.alias))
+
+
+def _not_an_array(name: str, value: Any, target: Target) -> InputError:
+    kind = type(value)
+    module = kind.__module__.partition(".")[0]
+    wanted = f"a {target.module} array of float16, float32 or float64"
+    if isinstance(value, np.ma.MaskedArray):
+        found, fix = "a masked array", f"{name}.filled(value), masks belong to the formula"
+    elif isinstance(value, np.matrix):
+        found, fix = "a numpy matrix", f"np.asarray({name})"
+    else:
+        conversions = target.conversions
+        if module == "numpy" and not isinstance(value, np.ndarray):
+            module = ""  # a scalar of NumPy
+        fix = conversions.get(module, conversions[""]).format(name=name)
+        article = "an" if kind.__name__[0] in "aeiou" else "a"
+        found = f"{article} {kind.__name__}" + (
+            f" of {module}" if module in conversions and module else ""
+        )
+        if isinstance(value, str):
+            fix = ""
+    return InputError(name, found, fix, wanted)
+
+
+def as_number(given: NumberInput, value: Any) -> float:
+    """Return a scalar argument as a float, or raise `InputError`."""
+    name = given.name
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        fix = f"float({name})" if getattr(value, "shape", None) == () else ""
+        raise InputError(name, f"a {type(value).__name__}", fix, "a real number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(name, "no finite number", "", "a finite real number")
+    if given.is_positive and number <= 0:
+        raise InputError(name, f"{number}", "", "a positive number, as it was declared")
+    return number

@@ -1,0 +1,217 @@
+"""The door of a generated function: everything that is checked before any work is done.
+
+The generated source has no checks in it, so that it reads as the formula.  They all stand here, in
+the order in which a caller understands them: which arguments, of what kind, how many axes, one
+dtype, batches that broadcast, sizes that fit the tags, scalars that can be computed.  Errors name
+inputs, tags and sizes, never the values in an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+from symattn.codegen.arrays import as_array, as_number, check_dtype
+from symattn.codegen.scalars import Scalars
+from symattn.codegen.signature import ArrayInput, Signature
+from symattn.codegen.targets import Target
+from symattn.errors import CallError, InputError, InputShapeError, SizeError
+from symattn.nodes import MaxAlong, Node
+from symattn.notation import text
+from symattn.notation.names import identifier
+from symattn.tags import Equation, Size, check_size, nearest, solve
+
+Shape = tuple[int, ...]
+_MOST_TRANSPOSED = 8  # inputs among which a transposed one is looked for, to explain an error
+
+
+class Door:
+    """Checks the arguments of one generated function; immutable, so threads may share it."""
+
+    def __init__(self, signature: Signature, result: Node, target: Target, call: str) -> None:
+        self.signature = signature
+        self.target = target
+        self.call = call
+        self.scalars = Scalars(result)
+        self.maxima = tuple(node for node in result.walk() if isinstance(node, MaxAlong))
+        self.parameters = tuple(item.name for item in signature.inputs)
+        self.tags = {
+            name: tag for tag in signature.tags if (name := identifier(tag)) not in self.parameters
+        }
+        self.relations = tuple(
+            Equation(Size.tag(tag) - size, 0, f"the relation {tag} = {size}")
+            for tag, size in signature.relations
+        )
+        self.sizes = lru_cache(maxsize=256)(self.sizes_of)
+
+    def __call__(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], Mapping[str, int]]:
+        """Return the arguments in calling order and the size of every tag, or raise."""
+        given, known = self.bound(args, kwargs)
+        values = {
+            item.name: as_array(item.name, given[item.name], self.target)
+            for item in self.signature.arrays
+        }
+        shapes = tuple(tuple(map(int, value.shape)) for value in values.values())
+        self.check_ranks(shapes)
+        self.check_dtypes(values)
+        self.check_batches(shapes)
+        numbers = {item.name: as_number(item, given[item.name]) for item in self.signature.numbers}
+        axes = tuple(
+            shape[len(shape) - len(item.axes) :]
+            for item, shape in zip(self.signature.arrays, shapes, strict=True)
+        )
+        try:
+            sizes = self.sizes(axes, known)
+        except SizeError as error:
+            raise self.explained(str(error), shapes, axes, known) from None
+        self.check_maxima(sizes)
+        self.scalars.check(
+            sizes, {item.symbol.name: numbers[item.name] for item in self.signature.numbers}
+        )
+        return [{**values, **numbers}[name] for name in self.parameters], sizes
+
+    # Arguments.
+
+    def bound(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:
+        """Return the argument for each parameter, and the sizes that are given by name."""
+        if len(args) > len(self.parameters):
+            takes = f"takes {len(self.parameters)} inputs by position"
+            raise CallError(self.call, f"{takes}, but {len(args)} are given")
+        given = dict(zip(self.parameters, args, strict=False))
+        known: dict[str, int] = {}
+        for name, value in kwargs.items():
+            if name in given:
+                raise CallError(self.call, f"{name} is given twice")
+            if name in self.parameters:
+                given[name] = value
+            elif name in self.tags:
+                known[self.tags[name]] = check_size(name, value, least=0)
+            else:
+                near = nearest(name, [*self.parameters, *self.tags])
+                meant = f"; did you mean {' or '.join(near)}?" if near else ""
+                raise CallError(self.call, f"there is no input named {name}{meant}")
+        missing = [name for name in self.parameters if name not in given]
+        if missing:
+            are = "is" if len(missing) == 1 else "are"
+            raise CallError(self.call, f"{' and '.join(missing)} {are} missing")
+        return given, tuple(sorted(known.items()))
+
+    # Arrays, each by itself and together.
+
+    def check_ranks(self, shapes: Sequence[Shape]) -> None:
+        for item, shape in zip(self.signature.arrays, shapes, strict=True):
+            if len(shape) < len(item.axes):
+                least = "two axes" if len(item.axes) == 2 else "one axis"
+                found = {0: "none", 1: "one"}[len(shape)]
+                problem = f"{item.name} needs at least {least}, but has {found}"
+                raise InputShapeError(problem, ((item.name, item.axes_text, shape),))
+
+    def check_dtypes(self, values: Mapping[str, Any]) -> None:
+        dtypes = {name: check_dtype(name, value, self.target) for name, value in values.items()}
+        first = next(iter(dtypes), "")
+        for name, dtype in dtypes.items():
+            if dtype != dtypes[first]:
+                cast = f"{name}.astype({self.target.alias}.{dtypes[first]})"
+                found = f"{dtype}, but {first} is {dtypes[first]}"
+                raise InputError(name, found, cast, "all inputs in one dtype")
+
+    def check_batches(self, shapes: Sequence[Shape]) -> None:
+        """Raise unless the leading axes of all inputs broadcast."""
+        batches = [
+            (item, shape[: len(shape) - len(item.axes)])
+            for item, shape in zip(self.signature.arrays, shapes, strict=True)
+        ]
+        sized: dict[int, tuple[ArrayInput, Shape, int]] = {}
+        for item, batch in batches:
+            for back, size in enumerate(reversed(batch)):
+                if size == 1:
+                    continue
+                other, other_batch, other_size = sized.setdefault(back, (item, batch, size))
+                if other_size != size:
+                    raise InputShapeError(
+                        f"the leading axes {other_batch} of {other.name} and {batch} of "
+                        f"{item.name} do not broadcast",
+                        self.described(shapes),
+                    )
+
+    def described(self, shapes: Sequence[Shape]) -> tuple[tuple[str, str, Shape], ...]:
+        return tuple(
+            (item.name, item.axes_text, shape)
+            for item, shape in zip(self.signature.arrays, shapes, strict=True)
+        )
+
+    # Sizes.
+
+    def sizes_of(
+        self, axes: tuple[Shape, ...], known: tuple[tuple[str, int], ...]
+    ) -> Mapping[str, int]:
+        """Return the size of every tag, from the last axes of the arrays and sizes by name."""
+        equations = [
+            Equation(size, value, place)
+            for item, shape in zip(self.signature.arrays, axes, strict=True)
+            for size, value, place in zip(item.axes, shape, item.places, strict=True)
+        ]
+        sizes = solve([*equations, *self.relations], dict(known))
+        unknown = [tag for tag in self.signature.tags if tag not in sizes]
+        if unknown:
+            raise SizeError("underdetermined", tags=unknown)
+        return sizes
+
+    def explained(
+        self,
+        problem: str,
+        shapes: Sequence[Shape],
+        axes: tuple[Shape, ...],
+        known: tuple[tuple[str, int], ...],
+    ) -> InputShapeError:
+        """Return the error for sizes that do not fit, with the transposes that would."""
+        hint = ""
+        for turned in self.transposes(axes):
+            try:
+                self.sizes_of(
+                    tuple(s[::-1] if k in turned else s for k, s in enumerate(axes)), known
+                )
+            except SizeError:
+                continue
+            hint = self.turned_hint(turned, shapes)
+            break
+        relations = "; ".join(equation.where for equation in self.relations)
+        if relations and relations not in problem:
+            problem = f"{problem} ({relations})"
+        return InputShapeError(problem, self.described(shapes), hint)
+
+    def transposes(self, axes: Sequence[Shape]) -> Iterator[tuple[int, ...]]:
+        """Yield the sets of matrices that may have been given transposed, small ones first."""
+        matrices = [k for k, shape in enumerate(axes) if len(shape) == 2 and shape[0] != shape[1]]
+        if len(matrices) <= _MOST_TRANSPOSED:
+            for count in range(1, len(matrices) + 1):
+                yield from combinations(matrices, count)
+
+    def turned_hint(self, turned: Sequence[int], shapes: Sequence[Shape]) -> str:
+        arrays = [self.signature.arrays[k] for k in turned]
+        fits = [
+            f"{item.name} has shape {shapes[k]}, which fits {item.name}ᵀ"
+            for k, item in zip(turned, arrays, strict=True)
+        ]
+        layout = self.signature.layout
+        where = (
+            f"this formula is in the {layout} layout" if layout else "see the axes of each input"
+        )
+        return f"{', '.join(fits)}; {where}"
+
+    def check_maxima(self, sizes: Mapping[str, int]) -> None:
+        for node in self.maxima:
+            if node.over.value(sizes) == 0:
+                raise SizeError(
+                    "inconsistent",
+                    size=str(node.over),
+                    value=0,
+                    where="the shapes",
+                    detail=f"{text(node)} is a maximum of nothing",
+                )

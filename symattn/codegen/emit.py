@@ -1,0 +1,180 @@
+"""From a plan to Python source: one emitter for every array library.
+
+The source is a module that stands alone: an import and a function whose parameters are the inputs.
+Statements are built as syntax trees and unparsed, so that parentheses and quotes are Python's own
+business; the shape of each result is added as a comment.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from symattn.codegen.lowerings import lowering_of, shape_text
+from symattn.codegen.plan import direct_plan
+from symattn.codegen.signature import ArrayInput, Signature
+from symattn.codegen.steps import Names
+from symattn.codegen.targets import Target
+from symattn.meaning.form import Form
+from symattn.nodes import Node, Transposed
+from symattn.nodes.arrays import ArrayContext, scalar_code
+from symattn.notation.names import identifier
+
+_INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A generated module: its text, the name of its function, and the tags it has to be given."""
+
+    text: str
+    function: str
+    sizes: tuple[str, ...]
+
+
+def emit(signature: Signature, lines: Mapping[str, Node], result: Node, target: Target) -> Source:
+    """Return the source that computes ``result`` by the direct plan."""
+    return _Emitter(signature, lines, result, target).source()
+
+
+class _Emitter:
+    """Writes one function; it is the writer that the lowerings are given."""
+
+    def __init__(
+        self, signature: Signature, lines: Mapping[str, Node], result: Node, target: Target
+    ) -> None:
+        self.target = target
+        self.signature = signature
+        self.names = Names(
+            [
+                *(given.name for given in signature.inputs),
+                *(identifier(tag) for tag in signature.tags),
+            ]
+        )
+        self.alias = self.names.fresh(target.alias)
+        self.math = self.names.fresh("math")
+        self.dtype = self.names.fresh("dtype")
+        self.plan = direct_plan(lines, result, self.names)
+        self.extents: dict[str, str] = {}
+        self.needs_math = False
+        first = signature.arrays[0].name if signature.arrays else ""
+        self.context = ArrayContext(
+            call=lambda name: target.function(name, self.alias),
+            extent=self.extent,
+            dtype=f"{first}.dtype" if first else f"{self.alias}.float64",
+            scalar_call=self.scalar_call,
+        )
+        self.body: list[str] = []
+
+    # What the lowerings ask for.
+
+    def code(self, node: Node) -> str:
+        if node in self.plan.names:
+            return self.plan.names[node]
+        if node.is_input:
+            return identifier(node.label)
+        source = self.code(self.plan.in_place[node])
+        return f"{source}.swapaxes(-1, -2)" if isinstance(node, Transposed) else source
+
+    def has_variable(self, node: Node) -> bool:
+        return node in self.plan.names
+
+    def scalar(self, form: Form) -> str:
+        return scalar_code(form, self.context)
+
+    def write(self, statement: str, comment: str = "") -> None:
+        parsed = ast.parse(statement).body
+        assert len(parsed) == 1, "one statement a line"
+        written = ast.unparse(parsed[0])
+        if "\n" in written and comment:
+            self.remark(comment)
+        elif comment:
+            written = f"{written}  # {comment}"
+        self.body += written.split("\n")
+
+    def remark(self, comment: str) -> None:
+        self.body.append(f"# {comment}")
+
+    # The parts of the module.
+
+    def extent(self, tag: str) -> str:
+        """Return the variable that holds the size of a tag."""
+        return self.extents.setdefault(tag, identifier(tag))
+
+    def scalar_call(self, function: str) -> str:
+        self.needs_math = True
+        return f"{self.math}.{function}"
+
+    def source(self) -> Source:
+        for step in self.plan.steps:
+            lowering_of(step.node).write(step, self)
+        self.returned()
+        steps, self.body = self.body, []
+        given = self.read_sizes()
+        self.prepare_inputs()
+        function = self.names.fresh(self.signature.function)
+        imports = [f"import {self.math_import()}"] if self.needs_math else []
+        imports.append(f"import {self.target.module} as {self.alias}")
+        body = [f"{_INDENT}{line}" for line in (*self.body, *steps)]
+        text = "\n".join([*imports, "", "", self.header(function, given), *body, ""])
+        return Source(text, function, given)
+
+    def math_import(self) -> str:
+        return "math" if self.math == "math" else f"math as {self.math}"
+
+    def read_sizes(self) -> tuple[str, ...]:
+        """Read the sizes that the source uses off the shapes; return the tags that it cannot."""
+        given: list[str] = []
+        for tag, variable in self.extents.items():
+            place = self.signature.place_of(tag)
+            if place is None:
+                given.append(tag)
+            else:
+                self.write(f"{variable} = {place[0]}.shape[{place[1]}]")
+        return tuple(given)
+
+    def prepare_inputs(self) -> None:
+        arrays = self.signature.arrays
+        if arrays:
+            half, single = (self.context.call(name) for name in ("float16", "float32"))
+            self.write(f"{self.dtype} = {arrays[0].name}.dtype")
+            self.remark(
+                "sums of float16 lose digits: they are computed in float32, and rounded once"
+            )
+            casts = "\n".join(f"{_INDENT}{a.name} = {a.name}.astype({single})" for a in arrays)
+            self.write(f"if {self.dtype} == {half}:\n{casts}")
+        for array in arrays:
+            if array.is_vector:
+                self.write(f"{array.name} = {array.name}[..., None]", shape_text(array.node))
+
+    def returned(self) -> None:
+        code = self.code(self.plan.result)
+        if not self.signature.arrays:
+            self.write(f"return {code}")
+        elif self.plan.owned:
+            self.write(f"return {code}.astype({self.dtype}, copy=False)")
+        else:
+            self.write(f"return {code}.astype({self.dtype})", "a copy: never an input itself")
+
+    def header(self, function: str, given: Sequence[str]) -> str:
+        """Return the first line of the function and its docstring."""
+        names = [given_input.name for given_input in self.signature.inputs]
+        keywords = ["*", *(identifier(tag) for tag in given)] if given else []
+        definition = ast.parse(f"def {function}({', '.join([*names, *keywords])}): pass").body[0]
+        assert isinstance(definition, ast.FunctionDef)
+        shapes = [
+            f"{_INDENT}{item.name}: "
+            + (item.axes_text if isinstance(item, ArrayInput) else "a number")
+            for item in self.signature.inputs
+        ]
+        shapes += [f"{_INDENT}{identifier(tag)}: the size {tag}" for tag in given]
+        formula = self.signature.formula.replace("\n", f"\n{_INDENT}")
+        first = (
+            f"Compute {formula}."
+            if "\n" not in formula
+            else f"Compute these lines, and return the last.\n\n{_INDENT}{formula}"
+        )
+        lines = [first, "", *shapes, f"{_INDENT}returns: {shape_text(self.plan.result)}", _INDENT]
+        definition.body = [ast.Expr(ast.Constant("\n".join(lines)))]
+        return ast.unparse(definition)

@@ -1,0 +1,166 @@
+"""The inputs of a generated function: names, axes in tags, and whether they suit the formula.
+
+A formula is generated for inputs in a calling order that the caller chooses.  They have to be
+exactly the formula's: a missing or extra one, or two that would be spelt alike, is refused here,
+before anything is generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from symattn.errors import SignatureError, TextRefusedError
+from symattn.nodes import Dim, InputMatrix, InputVector, Node, Scalar, Softmax
+from symattn.nodes.core import as_operand
+from symattn.notation import brief
+from symattn.notation.names import identifier
+from symattn.tags import Relations, Size
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInput:
+    """A matrix or vector: ``name`` is the parameter, ``axes`` the last axes of its array."""
+
+    name: str
+    node: InputMatrix
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the array has one axis besides the batch: (…, d), not (…, d, 1)."""
+        return isinstance(self.node, InputVector)
+
+    @property
+    def axes(self) -> tuple[Size, ...]:
+        """The sizes of the last axes, in tags."""
+        return self.node.sizes[:1] if self.is_vector else self.node.sizes
+
+    @property
+    def axes_text(self) -> str:
+        """The axes as text: ``(…, d_k, n)``."""
+        return f"(…, {', '.join(map(str, self.axes))})"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The axes in words, for errors."""
+        parts = ("entries",) if self.is_vector else ("rows", "columns")
+        return tuple(f"{self.name}'s {part}" for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberInput:
+    """A scalar."""
+
+    name: str
+    symbol: Scalar
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether the scalar was declared positive."""
+        return bool(self.symbol.is_positive)
+
+
+Input = ArrayInput | NumberInput
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Everything that a caller of the generated function has to know.
+
+    ``formula`` is its text, ``function`` its name in the source, ``layout`` how tokens lie
+    (``"column"``, ``"row"``, or ``""`` where the formula does not tell), ``tags`` every tag of the
+    formula, and ``relations`` those that the formula's shapes rest on.
+    """
+
+    formula: str
+    function: str
+    inputs: tuple[Input, ...]
+    tags: tuple[str, ...]
+    relations: Relations
+    layout: str
+
+    @property
+    def arrays(self) -> tuple[ArrayInput, ...]:
+        """The inputs that are arrays."""
+        return tuple(item for item in self.inputs if isinstance(item, ArrayInput))
+
+    @property
+    def numbers(self) -> tuple[NumberInput, ...]:
+        """The inputs that are scalars."""
+        return tuple(item for item in self.inputs if isinstance(item, NumberInput))
+
+    def place_of(self, tag: str) -> tuple[str, int] | None:
+        """Return an input and an axis of it, counted from the end, whose size is just this tag."""
+        wanted = Size.tag(tag)
+        for array in self.arrays:
+            for axis, size in enumerate(array.axes):
+                if size == wanted:
+                    return array.name, axis - len(array.axes)
+        return None
+
+
+def layout_of(result: Node) -> str:
+    """Return how tokens lie, as the axis of every softmax tells: down columns, or along rows."""
+    axes = {node.axis for node in result.walk() if isinstance(node, Softmax)}
+    return {frozenset((0,)): "column", frozenset((1,)): "row"}.get(frozenset(axes), "")
+
+
+def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Input, ...]:
+    """Return the inputs in calling order, checked against those of the formula.
+
+    Raises `SignatureError`, with every problem found.
+    """
+    given = [_as_input(value, result, formula) for value in inputs]
+    needed: list[Node | sympy.Symbol] = [*result.inputs(), *result.scalars()]
+    problems: list[str] = []
+    for symbol in needed:
+        if symbol not in given:
+            problems.append(f"{_described(symbol)} is in the formula, but not among the inputs")
+    for position, symbol in enumerate(given):
+        if symbol in given[:position]:
+            problems.append(f"{_described(symbol)} is given twice")
+        elif symbol not in needed:
+            problems.append(f"{_described(symbol)} is among the inputs, but not in the formula")
+    taken: dict[str, Node | sympy.Symbol] = {}
+    for symbol in dict.fromkeys([*needed, *given]):
+        name = identifier(_label(symbol))
+        if name in taken and (symbol in needed) == (taken[name] in needed):
+            problems.append(
+                f"{_described(taken[name])} and {_described(symbol)} would both be "
+                f"called {name}; rename one"
+            )
+        taken.setdefault(name, symbol)
+    if problems:
+        raise SignatureError(formula, problems)
+    return tuple(
+        ArrayInput(identifier(symbol.name), symbol)
+        if isinstance(symbol, InputMatrix)
+        else NumberInput(identifier(_label(symbol)), symbol)  # pyright: ignore[reportArgumentType]
+        for symbol in given
+    )
+
+
+def _as_input(value: Any, result: Node, formula: str) -> InputMatrix | Scalar:
+    if isinstance(value, str):
+        raise TextRefusedError("lambdify", value)
+    symbol = as_operand(value, frozenset(result.tags))
+    if isinstance(symbol, InputMatrix | Scalar):
+        return symbol
+    if isinstance(symbol, Dim):
+        problem = f"{symbol} is a size: it is read off the arrays, or given by name in the call"
+    else:
+        problem = f"{brief(symbol)} is not an input; give matrices, vectors and scalars"
+    raise SignatureError(formula, (problem,))
+
+
+def _label(symbol: Node | sympy.Symbol) -> str:
+    return symbol.label if isinstance(symbol, Node) else str(symbol.name)
+
+
+def _described(symbol: Node | sympy.Symbol) -> str:
+    if isinstance(symbol, Node):
+        return f"{symbol.label} ∈ M^{{{symbol.sizes[0]}×{symbol.sizes[1]}}}"
+    return _label(symbol)

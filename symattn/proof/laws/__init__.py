@@ -1,0 +1,21 @@
+"""The laws, by theme, and all of them by name.
+
+To add one, write it in the file of its theme: two sides, a mistake, a reason, and the rewriting of
+one node.  The tests run over `LAWS`, so an incomplete entry fails on the day it is added.
+"""
+
+from symattn.proof.laws.arithmetic import DISTRIBUTING, GATHERING
+from symattn.proof.laws.functions import FUNCTION_LAWS
+from symattn.proof.laws.identities import IDENTITIES
+from symattn.proof.laws.law import Law
+from symattn.proof.laws.softmaxes import SOFTMAXES
+from symattn.proof.laws.transposes import TRANSPOSES
+
+LAWS: dict[str, Law] = {
+    **TRANSPOSES,
+    **SOFTMAXES,
+    **IDENTITIES,
+    **FUNCTION_LAWS,
+    **GATHERING,
+    **DISTRIBUTING,
+}

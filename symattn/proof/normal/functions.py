@@ -1,0 +1,145 @@
+"""The proof normal form: functions, and conditions as 0 or 1.
+
+``exp`` is one factor for each term of its argument, so that shift invariance, the subtracted maximum
+and exp over its sum need no law of their own.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from symattn.meaning.functions import FUNCTIONS
+from symattn.proof.normal.arithmetic import ONE, TRUTHS, Arithmetic, rebuilds
+from symattn.proof.normal.atoms import UNIT, Key, Polynomial
+from symattn.proof.normal.labelling import Symmetry
+
+
+class Functions(Arithmetic):
+    """Exponentials, logarithms, opaque functions, conditions, and the reciprocal that is 0 at 0."""
+
+    def exp(self, polynomial: Polynomial) -> Polynomial:
+        """Return the exponential: one factor for each term, its coefficient as the power."""
+        factors: list[tuple[Key, Fraction]] = []
+        for monomial, coefficient in self.cancelled(polynomial).items():
+            if any(self.bases[base].symmetry.odd for (base, _), _ in monomial):
+                sign, closure, args, symmetry = self.oriented({monomial: ONE})
+            else:
+                closure, args = self.close({monomial: ONE})
+                sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)
+            # A change of sign in the argument inverts the exponential: no odd symmetry is kept.
+            base = self.base("exp", closure, positive=True, symmetry=Symmetry(symmetry.even))
+            factors.append(((base, args), sign * coefficient))
+        return self.product_of(factors)
+
+    def function(self, name: str, polynomial: Polynomial) -> Polynomial:
+        """Return an elementwise function that has no definition, or the exponential."""
+        if name == "exp":
+            return self.exp(polynomial)
+        polynomial = self.cancelled(polynomial)
+        row = FUNCTIONS.get(name)
+        if name == "log" and self.positive(polynomial):
+            return self._log(polynomial)
+        if row is not None and row.odd:
+            if not polynomial:
+                return {}
+            sign, closure, args, symmetry = self.oriented(polynomial)
+        else:
+            closure, args = self.close(polynomial)
+            sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)
+        positive = row is not None and row.positive
+        base = self.base("function", (name, closure), positive=positive, symmetry=symmetry)
+        return self.scale(self.atom(base, args), Fraction(sign))
+
+    def _log(self, polynomial: Polynomial) -> Polynomial:
+        """Return the logarithm of something positive: a sum over its positive factors."""
+        content, monomial, rest = self.content(polynomial, Fraction(1, 2))
+        if len(rest) == 1:
+            ((left, coefficient),) = rest.items()
+            content, monomial, rest = content * coefficient, monomial | left, {}
+        result: Polynomial = {}
+        for (base, args), power in (*monomial, *self.primes(content, ONE)):
+            if self.bases[base].kind == "exp":
+                part = self.opened((base, args))[0]
+            else:
+                part = self._opaque_log(self.atom(base, args))
+            self.accumulate(result, part, power)
+        return self.add(result, self._opaque_log(rest)) if rest else result
+
+    def _opaque_log(self, polynomial: Polynomial) -> Polynomial:
+        closure, args = self.close(polynomial)
+        symmetry = Symmetry(self.closures[closure].symmetries)
+        return self.atom(self.base("function", ("log", closure), symmetry=symmetry), args)
+
+    def at_most(self, gap: Polynomial) -> Polynomial:
+        """Return ``[gap ≥ 0]`` for a gap that is a whole number."""
+        if not gap:
+            return self.number(1)
+        if set(gap) == {UNIT}:
+            return self.number(1 if gap[UNIT] >= 0 else 0)
+        opposite = self.add(self.scale(gap, Fraction(-1)), self.number(-1))
+        closure, args = self.close(gap)
+        other, other_args = self.close(opposite)
+        if closure <= other:
+            return self._truth(closure, args)
+        return self.add(self.number(1), self.scale(self._truth(other, other_args), Fraction(-1)))
+
+    def _truth(self, closure: int, args: tuple[int, ...]) -> Polynomial:
+        symmetry = Symmetry(self.closures[closure].symmetries)
+        return self.atom(self.base("at most", closure, nonnegative=True, symmetry=symmetry), args)
+
+    def inverse_or_zero(self, polynomial: Polynomial) -> Polynomial:
+        """Return ``inv0(P)``: the reciprocal, and 0 where P is 0; P is not negative."""
+        if not polynomial:
+            return {}
+        if self.positive(polynomial):
+            return self.power(polynomial, Fraction(-1))
+        content, shared, rest = self.content(polynomial, Fraction(-1))
+        factors: list[tuple[Key, Fraction]] = []
+        for key, power in shared:
+            base = self.bases[key[0]]
+            if base.positive:
+                factors.append((key, -power))
+            elif base.kind in TRUTHS:
+                factors.append((key, power))
+            else:
+                rest = self.multiply(rest, {frozenset([(key, power)]): ONE})
+        if len(rest) == 1:
+            ((monomial, coefficient),) = rest.items()
+            content *= coefficient
+            for key, power in monomial:
+                base = self.bases[key[0]]
+                if base.positive:
+                    factors.append((key, -power))
+                elif base.kind in TRUTHS:
+                    factors.append((key, power))
+                else:
+                    factors.append((self._inverse_base({frozenset([(key, power)]): ONE}), ONE))
+        else:
+            factors.append((self._inverse_base(rest), ONE))
+        return self.scale(self.product_of(factors), 1 / content)
+
+    def _inverse_base(self, polynomial: Polynomial) -> Key:
+        closure, args = self.close(polynomial)
+        symmetry = Symmetry(self.closures[closure].symmetries)
+        return self.base("inv0", closure, nonnegative=True, symmetry=symmetry), args
+
+
+@rebuilds("exp")
+def _rebuilt_exp(algebra: Functions, key: Key) -> Polynomial:
+    return algebra.exp(algebra.opened(key)[0])
+
+
+@rebuilds("function")
+def _rebuilt_function(algebra: Functions, key: Key) -> Polynomial:
+    name, _ = algebra.bases[key[0]].content
+    return algebra.function(name, algebra.opened(key)[0])
+
+
+@rebuilds("at most")
+def _rebuilt_condition(algebra: Functions, key: Key) -> Polynomial:
+    return algebra.at_most(algebra.opened(key)[0])
+
+
+@rebuilds("inv0")
+def _rebuilt_inverse(algebra: Functions, key: Key) -> Polynomial:
+    return algebra.inverse_or_zero(algebra.opened(key)[0])

@@ -1,0 +1,269 @@
+"""Readable derivations: one named law at one place, line after line.
+
+Both sides are rewritten, outermost and leftmost first, with directed laws that come to an end.
+Where the two chains of lines first meet, the lines of the left side and then those of the right
+side, read backwards, lead from one to the other.  The search is a courtesy: whether two sides are
+equal is decided elsewhere, and finding no steps says nothing.
+
+Few laws are tried before many: transposes alone, then laws that gather, and only then those that
+multiply out, so that a derivation distributes nothing that it need not.
+
+Invariant: ``law.rewrite`` turns the part of a step into what stands there afterwards, and nothing
+else of the formula changes; `Step.replays` checks that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+
+from symattn.nodes.core import Node
+from symattn.nodes.given import assuming
+from symattn.notation.displays import latex_aligned
+from symattn.notation.latex import latex as latex_of
+from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.text import text as text_of
+from symattn.proof.laws import LAWS
+from symattn.proof.laws.arithmetic import DISTRIBUTING
+from symattn.proof.laws.law import Law
+from symattn.proof.laws.transposes import TRANSPOSES
+from symattn.tags import Relations
+
+Path = tuple[int, ...]
+"""Where a part stands: which matrix operand to go into, from the outside in."""
+
+_MOST_LINES = 60
+"""How often one side is rewritten before the search gives up."""
+
+_STAGES: tuple[Mapping[str, Law], ...] = (
+    TRANSPOSES,
+    {name: law for name, law in LAWS.items() if name not in DISTRIBUTING},
+    LAWS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a derivation: ``before = after``, by one law at one place.
+
+    ``part_before`` and ``part_after`` are the sub-expressions that the law is about.  A step is
+    ``backwards`` where the law is read from its right side to its left; ``place`` is a path into
+    the formula that the law rewrites, which then is ``after``.
+    """
+
+    law: str
+    before: Node
+    after: Node
+    reason: str
+    place: Path
+    part_before: Node
+    part_after: Node
+    backwards: bool = False
+
+    def reversed(self) -> Step:
+        """Return the same step read the other way."""
+        return replace(
+            self,
+            before=self.after,
+            after=self.before,
+            part_before=self.part_after,
+            part_after=self.part_before,
+            backwards=not self.backwards,
+        )
+
+    def replays(self) -> bool:
+        """Tell whether the law, applied again at the place, gives what the step says."""
+        start, end = (self.after, self.before) if self.backwards else (self.before, self.after)
+        again = rewritten(start, self.place, LAWS[self.law])
+        return again is not None and again.after == end
+
+
+def derive(left: Node, right: Node) -> tuple[Step, ...] | None:
+    """Return the steps from the left side to the right, or None where none were found.
+
+    >>> import symattn as sa
+    >>> d, n, m = sa.dims("d n m")
+    >>> Q, K = sa.matrix("Q", d, n), sa.matrix("K", d, m)
+    >>> [step.law for step in derive((K.T @ Q).T, Q.T @ K)]
+    ['transpose of a product', 'transpose of a transpose']
+
+    Equal sides need no step.  Raises `RelationError` if the sides carry relations that contradict
+    each other.
+    """
+    with under(left.given, right.given):
+        for place in reversed(_narrowing(left, right)):
+            part, target = part_at(left, place), part_at(right, place)
+            for laws in _STAGES if part.sizes == target.sizes else ():
+                found = _meeting(part, _chain(part, laws), target, _chain(target, laws))
+                if found is None:
+                    continue
+                steps = tuple(_of_the_whole(left, place, step) for step in found)
+                if all(step.replays() for step in steps):
+                    return steps
+    return None
+
+
+def rewritten(whole: Node, place: Path, law: Law) -> Step | None:
+    """Return the step of a law at a place, or None if the law does not apply there."""
+    part = part_at(whole, place)
+    with under(whole.given):
+        changed = law.rewrite(part)
+        if changed is None:
+            return None
+        after = with_part(whole, place, changed)
+    return Step(law.name, whole, after, law.reason, place, part, changed)
+
+
+def part_at(whole: Node, place: Path) -> Node:
+    """Return what stands at a place."""
+    for k in place:
+        whole = whole.matrices[k]
+    return whole
+
+
+def places_of(whole: Node, part: Node) -> Iterator[Path]:
+    """Yield every place at which a part stands, from the outside in and from the left."""
+    pending: list[tuple[Node, Path]] = [(whole, ())]
+    while pending:
+        node, place = pending.pop()
+        if node == part:
+            yield place
+        pending.extend((inner, (*place, k)) for k, inner in reversed([*enumerate(node.matrices)]))
+
+
+def with_part(whole: Node, place: Path, part: Node) -> Node:
+    """Return a formula with another part at a place, checked again."""
+    around: list[tuple[Node, int]] = []
+    for k in place:
+        around.append((whole, k))
+        whole = whole.matrices[k]
+    for node, k in reversed(around):
+        part = with_operand(node, k, part)
+    return part
+
+
+def with_operand(node: Node, at: int, operand: Node) -> Node:
+    """Return a node with another matrix operand at a position."""
+    position = count()
+    return node.rebuilt(lambda old: operand if next(position) == at else old)
+
+
+@contextmanager
+def under(*carried: Relations) -> Iterator[None]:
+    """Put the relations that formulas carry in force, for parts that are built without them."""
+    with assuming(*(f"{tag} = {size}" for relations in carried for tag, size in relations)):
+        yield
+
+
+def _narrowing(left: Node, right: Node) -> list[Path]:
+    """Return the places outside of which both sides agree: the whole, then ever smaller parts."""
+    places: list[Path] = [()]
+    while type(left) is type(right) and len(left.matrices) == len(right.matrices):
+        pairs = enumerate(zip(left.matrices, right.matrices, strict=True))
+        differing = [k for k, (old, new) in pairs if old != new]
+        # What is not a matrix (a scalar, an axis, a name) may differ too.
+        if len(differing) != 1 or with_operand(left, *differing, right.matrices[differing[0]]) != right:
+            break
+        left, right = left.matrices[differing[0]], right.matrices[differing[0]]
+        places.append((*places[-1], *differing))
+        if left.sizes != right.sizes:
+            break
+    return places
+
+
+def _of_the_whole(whole: Node, place: Path, step: Step) -> Step:
+    """Return a step of a part as a step of the whole formula."""
+    before, after = (with_part(whole, place, part) for part in (step.before, step.after))
+    return replace(step, before=before, after=after, place=place + step.place)
+
+
+def _chain(side: Node, laws: Mapping[str, Law]) -> list[Step]:
+    """Return the steps of rewriting one side, as far as the laws and the budget lead."""
+    steps: list[Step] = []
+    idle: set[Node] = set()
+    while len(steps) < _MOST_LINES:
+        step = _first_step(side, laws, idle)
+        if step is None:
+            break
+        steps.append(step)
+        side = step.after
+    return steps
+
+
+def _first_step(whole: Node, laws: Mapping[str, Law], idle: set[Node]) -> Step | None:
+    """Return the outermost, leftmost step; ``idle`` collects parts to which no law applies."""
+    pending: list[tuple[Node, Path]] = [(whole, ())]
+    while pending:
+        node, place = pending.pop()
+        if node not in idle:
+            for law in laws.values():
+                if law.rewrite(node) is not None and (step := rewritten(whole, place, law)):
+                    return step
+            idle.add(node)
+        pending.extend((part, (*place, k)) for k, part in reversed([*enumerate(node.matrices)]))
+    return None
+
+
+def _meeting(
+    left: Node, down: Sequence[Step], right: Node, up: Sequence[Step]
+) -> list[Step] | None:
+    """Return the shortest way down the chain of one side and up that of the other."""
+    heights: dict[Node, int] = {}
+    for height, line in enumerate([right, *(step.after for step in up)]):
+        heights.setdefault(line, height)
+    lines = enumerate([left, *(step.after for step in down)])
+    ways = [(depth + heights[line], depth, heights[line]) for depth, line in lines if line in heights]
+    if not ways:
+        return None
+    _, depth, height = min(ways)
+    return [*down[:depth], *(step.reversed() for step in reversed(up[:height]))]
+
+
+def text(steps: Sequence[Step], preset: Preset | str | None = None) -> str:
+    """Return a derivation as text, one line a step with the law that it uses.
+
+    >>> import symattn as sa
+    >>> d, n, m = sa.dims("d n m")
+    >>> Q, K = sa.matrix("Q", d, n), sa.matrix("K", d, m)
+    >>> print(text(derive((K.T @ Q).T, Q.T @ K) or ()))
+    (KᵀQ)ᵀ
+      = Qᵀ (Kᵀ)ᵀ    transpose of a product
+      = QᵀK         transpose of a transpose
+
+    All lines are in one preset, that of the first formula unless one is given.
+    """
+    if not steps:
+        return ""
+    chosen = chosen_preset(preset, steps[0].before)
+    shown = [text_of(step.after, chosen) for step in steps]
+    width = max(len(line) for line in shown)
+    rows = [f"  = {line:<{width}}    {step.law}" for line, step in zip(shown, steps, strict=True)]
+    return "\n".join([text_of(steps[0].before, chosen), *rows])
+
+
+def latex(
+    steps: Sequence[Step], preset: Preset | str | None = None, *, dialect: str = "latex"
+) -> str:
+    r"""Return a derivation as an ``aligned`` block, with the law of each step at the right.
+
+    >>> import symattn as sa
+    >>> d, n, m = sa.dims("d n m")
+    >>> Q, K = sa.matrix("Q", d, n), sa.matrix("K", d, m)
+    >>> print(latex(derive((K.T @ Q).T, Q.T @ K) or (), "vaswani"))
+    \begin{aligned}
+    (K^TQ)^T &= Q^T(K^T)^T && \text{(transpose of a product)} \\
+    &= Q^TK && \text{(transpose of a transpose)}
+    \end{aligned}
+    """
+    if not steps:
+        return ""
+    chosen = chosen_preset(preset, steps[0].before)
+    first = latex_of(steps[0].before, chosen, dialect=dialect)
+    return latex_aligned(
+        [
+            ("" if k else first, latex_of(step.after, chosen, dialect=dialect), step.law)
+            for k, step in enumerate(steps)
+        ]
+    )

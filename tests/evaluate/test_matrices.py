@@ -1,0 +1,221 @@
+"""The independent evaluator against NumPy's float64, one case for every operation."""
+
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+
+import symattn.nodes as sa
+from symattn.errors import SizeError
+from symattn.evaluate import UndefinedPointError, evaluate
+from symattn.evaluate.arithmetic import arbitrary_function, exact
+from symattn.evaluate.matrices import RULES, Point, Values
+from symattn.meaning.functions import FUNCTIONS
+from symattn.nodes.core import Node
+
+d, m, n = sa.dims("d m n")
+SIZES = {"d": 3, "m": 4, "n": 2}
+A, B, C = sa.matrix("A", m, n), sa.matrix("B", m, n), sa.matrix("C", n, d)
+W, v = sa.matrix("W", n, n), sa.vector("v", n)
+c: Any = sa.scalar("c")  # SymPy's types know only its own products
+tau: Any = sa.scalar("tau", positive=True)
+SCALARS = {"c": Fraction(-3, 7), "tau": Fraction(5, 3)}
+
+rng = np.random.default_rng(5)
+ARRAYS: dict[Node, np.ndarray] = {
+    symbol: rng.normal(size=[size.value(SIZES) for size in symbol.sizes])
+    for symbol in (A, B, C, W, v)
+}
+a, b, w = ARRAYS[A], ARRAYS[B], ARRAYS[W]
+
+
+def normalised(x: np.ndarray, axis: int) -> np.ndarray:
+    return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+
+
+CASES: list[tuple[Any, np.ndarray]] = [
+    (A, a),
+    (v, ARRAYS[v]),
+    (A @ C, a @ ARRAYS[C]),
+    (A * 2 @ (W @ C), 2 * (a @ (w @ ARRAYS[C]))),
+    (A * c * tau, a * (-3 / 7) * (5 / 3)),
+    (A.T, a.T),
+    (A + B - A * 2, a + b - 2 * a),
+    (-A, -a),
+    (A / sa.sqrt(d), a / np.sqrt(3)),
+    (A / (c + tau) / n, a / (5 / 3 - 3 / 7) / 2),
+    (sa.hadamard(A, B, B), a * b * b),
+    (sa.ones(m, n), np.ones((4, 2))),
+    (sa.identity(n) @ W, w),
+    (sa.identity(2 * n + 1), np.eye(5)),
+    (v @ sa.ones(1, n), np.repeat(ARRAYS[v], 2, axis=1)),
+    (sa.softmax(A, axis=0), normalised(a, 0)),
+    (sa.softmax(A, axis=1), normalised(a, 1)),
+    (sa.max(A, axis=0), a.max(axis=0)[None, :]),
+    (sa.max(A, axis=1), a.max(axis=1)[:, None]),
+]
+FUNCTION_CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "relu": lambda x: np.where(x > 0, x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "softplus": lambda x: np.log1p(np.exp(x)),
+    "sqrt": np.sqrt,
+    "square": lambda x: x**2,
+    "reciprocal": lambda x: 1 / x,
+}
+
+
+def floats(matrix: np.ndarray) -> np.ndarray:
+    return matrix.astype(float)
+
+
+@pytest.mark.parametrize(("node", "expected"), CASES, ids=lambda case: str(case)[:30])
+def test_every_operation_is_what_numpy_computes(node: Node, expected: np.ndarray) -> None:
+    values = evaluate(node, SIZES, ARRAYS, SCALARS)
+    assert values.shape == expected.shape
+    np.testing.assert_allclose(floats(values), expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_is_what_numpy_computes(name: str) -> None:
+    inside = sa.square(A) if FUNCTIONS[name].domain else A
+    expected = FUNCTION_CASES[name](a**2 if FUNCTIONS[name].domain else a)
+    values = evaluate(sa.function(name)(inside), SIZES, ARRAYS)
+    np.testing.assert_allclose(floats(values), expected, rtol=1e-12)
+
+
+def concrete_nodes(base: type) -> set[type]:
+    """The classes of nodes that a formula can hold: those that no other class of ours refines."""
+    found: set[type] = set()
+    for cls in base.__subclasses__():
+        found |= {cls, *concrete_nodes(cls)}
+    return {cls for cls in found if not cls.__name__.startswith("_")}
+
+
+def test_every_operation_has_a_rule_and_a_case() -> None:
+    assert set(RULES) == concrete_nodes(Node)
+    used = {type(part) for node, _ in CASES for part in node.walk()}
+    assert used | {sa.Elementwise} == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "expected"),
+    [
+        (sympy.Rational(2, 7), 2 / 7),
+        (sympy.Float("0.125"), 0.125),
+        (sympy.E, np.e),
+        (sympy.sqrt(tau), (5 / 3) ** 0.5),
+        (1 / d**2, 1 / 9),
+        (sympy.exp(c), np.exp(-3 / 7)),
+        (sympy.log(tau), np.log(5 / 3)),
+        (sympy.tanh(c), np.tanh(-3 / 7)),
+        (sympy.sin(c) + sympy.cos(tau), np.sin(-3 / 7) + np.cos(5 / 3)),
+        (n * (d - 4 * c), 2 * (3 + 12 / 7)),
+    ],
+    ids=str,
+)
+def test_every_kind_of_scalar(scalar: Any, expected: float) -> None:
+    values = evaluate(scalar * sa.ones(d, n), SIZES, {}, SCALARS)
+    np.testing.assert_allclose(floats(values), np.full((3, 2), expected), rtol=1e-14)
+
+
+def test_it_has_the_digits_that_were_asked_for() -> None:
+    third = evaluate(sa.ones(1, 1) / 3, {}, {}, digits=80)[0, 0]
+    assert str(third) == "0." + "3" * 80
+
+
+def test_the_precision_that_a_user_has_set_is_left_alone() -> None:
+    before = mpmath.mp.dps
+    mpmath.mp.dps = 7
+    try:
+        value = evaluate(sa.tanh(A), SIZES, ARRAYS)[0, 0]
+        assert mpmath.mp.dps == 7
+        assert len(str(value)) > 45
+    finally:
+        mpmath.mp.dps = before
+
+
+def test_every_thread_has_its_own_arithmetic() -> None:
+    seen: list[object] = []
+    thread = threading.Thread(target=lambda: seen.append(exact(50)))
+    thread.start()
+    thread.join()
+    assert exact(50) is exact(50)
+    assert seen[0] is not exact(50)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        sa.reciprocal(A - A),
+        sa.log(A - A),
+        sa.log(-sa.exp(A)),
+        sa.sqrt(-sa.exp(A)),
+        sa.exp(sa.exp(sa.exp(sa.exp(3 * sa.ones(n, n))))),
+        A / (n - 2),
+        A * sa.sqrt(c),
+        A * sympy.log(c),
+    ],
+    ids=str,
+)
+def test_where_a_formula_has_no_value_the_point_is_undefined(node: Node) -> None:
+    with pytest.raises(UndefinedPointError, match="undefined at this point"):
+        evaluate(node, SIZES, ARRAYS, SCALARS)
+
+
+def test_large_logits_are_no_problem() -> None:
+    S = sa.matrix("S", n, 1)
+    values = evaluate(sa.softmax(S, axis=0), SIZES, {S: [[10**6], [10**6 + 1]]})
+    np.testing.assert_allclose(floats(values)[1, 0], 1 / (1 + np.exp(-1)), rtol=1e-14)
+
+
+def test_a_shared_part_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Node] = []
+    original = RULES[sa.Softmax]
+
+    def counted(node: Node, values: Values, point: Point) -> np.ndarray:
+        calls.append(node)
+        return original(node, values, point)
+
+    monkeypatch.setitem(RULES, sa.Softmax, counted)
+    P = sa.softmax(A, axis=0)
+    evaluate(sa.hadamard(P, P) + P, SIZES, ARRAYS)
+    assert len(calls) == 1
+
+
+def test_thousands_of_terms_and_factors_do_not_recurse() -> None:
+    total = sa.MatrixSum(*[W] * 2000)
+    product = sa.MatrixProduct(W, *[sa.identity(n)] * 2000)
+    np.testing.assert_allclose(floats(evaluate(total, SIZES, ARRAYS)), 2000 * w, rtol=1e-13)
+    np.testing.assert_allclose(floats(evaluate(product, SIZES, ARRAYS)), w, rtol=1e-13)
+
+
+def test_a_function_known_by_name_is_always_the_same_and_has_no_symmetry() -> None:
+    number = exact(30)
+    phi, psi = arbitrary_function("phi"), arbitrary_function("psi")
+    x = number.mpf(1) / 3
+    assert phi(number, x) == arbitrary_function("phi")(number, x)
+    assert phi(number, x) != psi(number, x)
+    assert abs(phi(number, x)) != abs(phi(number, -x))
+    assert min(phi(number, k) for k in range(-4, 1)) < 0 < phi(number, 4)
+
+
+def test_a_vector_may_be_one_row_of_numbers() -> None:
+    flat = evaluate(v, SIZES, {v: [Fraction(1, 2), 3]})
+    assert floats(flat).tolist() == [[0.5], [3.0]]
+
+
+@pytest.mark.parametrize("rows", [[[1, 2]], [[1, 2], [3]], np.ones((2, 4)), []], ids=str)
+def test_inputs_of_other_sizes_are_refused(rows: object) -> None:
+    with pytest.raises(SizeError, match="A ∈ M"):
+        evaluate(A, SIZES, {A: rows})

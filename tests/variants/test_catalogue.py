@@ -1,0 +1,342 @@
+"""Every entry of the catalogue: complete, printed, proved equal across layouts, right in numbers.
+
+The numbers are compared with loops written here, entry by entry, from the papers' own index
+formulas: nothing below uses a matrix product.
+"""
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symattn as sa
+from symattn.nodes.inputs import InputMatrix
+from symattn.variants import Formula
+from symattn.variants.entries import CATALOGUE
+from symattn.variants.layouts import LAYOUTS
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+NAMES = tuple(sa.formulas())
+SIZES = {"n": 5, "m": 7, "d_k": 4, "d_v": 3, "d": 6, "d_x": 8, "d_y": 9}
+
+each_name = pytest.mark.parametrize("name", NAMES)
+each_layout = pytest.mark.parametrize("layout", ["column", "row"])
+
+
+def attended(
+    queries: list[list[float]],
+    keys: list[list[float]],
+    values: list[list[float]],
+    score: Callable[[list[float], list[float]], float],
+) -> list[list[float]]:
+    """One output a query: Σ_j exp(score(q, k_j)) v_j / Σ_t exp(score(q, k_t))."""
+    outputs = []
+    for q in queries:
+        exponentials = [math.exp(score(q, k)) for k in keys]
+        total = sum(exponentials)
+        outputs.append(
+            [
+                sum(e * v[c] for e, v in zip(exponentials, values, strict=True)) / total
+                for c in range(len(values[0]))
+            ]
+        )
+    return outputs
+
+
+def dot(a: list[float], b: list[float]) -> float:
+    total = 0.0
+    for x, y in zip(a, b, strict=True):
+        total += x * y
+    return total
+
+
+def mapped(weight: list[list[float]], vectors: list[list[float]]) -> list[list[float]]:
+    """W x for each vector x; the rows of W are its outputs."""
+    return [[dot(row, vector) for row in weight] for vector in vectors]
+
+
+# Inputs as lists of token vectors, weights as they stand left of a column; one output a query.
+Loops = Callable[..., list[list[float]]]
+
+
+def dot_product(Q: Any, K: Any, V: Any) -> list[list[float]]:
+    return attended(Q, K, V, lambda q, k: dot(k, q))
+
+
+def luong_general(Q: Any, K: Any, V: Any, W: Any) -> list[list[float]]:
+    def score(q: list[float], k: list[float]) -> float:
+        return sum(k[a] * W[a][b] * q[b] for a in range(len(k)) for b in range(len(q)))
+
+    return attended(Q, K, V, score)
+
+
+def scaled_dot_product(Q: Any, K: Any, V: Any) -> list[list[float]]:
+    return attended(Q, K, V, lambda q, k: dot(k, q) / math.sqrt(len(q)))
+
+
+def self_attention(X: Any, W_Q: Any, W_K: Any, W_V: Any) -> list[list[float]]:
+    return dot_product(mapped(W_Q, X), mapped(W_K, X), mapped(W_V, X))
+
+
+def cross_attention(X: Any, Y: Any, W_Q: Any, W_K: Any, W_V: Any) -> list[list[float]]:
+    return dot_product(mapped(W_Q, X), mapped(W_K, Y), mapped(W_V, Y))
+
+
+LOOPS: dict[str, Loops] = {
+    loops.__name__: loops
+    for loops in (dot_product, luong_general, scaled_dot_product, self_attention, cross_attention)
+}
+
+
+def random_column_arrays(formula: Formula, seed: int) -> dict[str, Array]:
+    """Arrays for the column layout, by name."""
+    random = np.random.default_rng(seed)
+    return {
+        symbol.name: random.normal(size=[size.value(SIZES) for size in symbol.sizes])
+        for symbol in formula.inputs
+    }
+
+
+def looped(name: str, arrays: dict[str, Array]) -> Array:
+    """The result of the loops, in column layout."""
+    arguments = [
+        array.tolist() if symbol.startswith("W") else array.T.tolist()
+        for symbol, array in arrays.items()
+    ]
+    return np.array(LOOPS[name](*arguments)).T
+
+
+def test_every_entry_has_its_loops() -> None:
+    assert tuple(LOOPS) == NAMES == tuple(CATALOGUE)
+
+
+def test_sizes_are_pairwise_different() -> None:
+    assert len(set(SIZES.values())) == len(SIZES)
+
+
+@each_name
+def test_column_layout_runs_as_the_loops(name: str) -> None:
+    formula = sa.formula(name)
+    arrays = random_column_arrays(formula, seed=1)
+    result = sa.lambdify(formula.inputs, formula.expr)(*arrays.values())
+    np.testing.assert_allclose(result, looped(name, arrays), rtol=0, atol=1e-12)
+
+
+@each_name
+def test_row_layout_runs_as_the_loops(name: str) -> None:
+    column, row = sa.formula(name), sa.formula(name, layout="row")
+    arrays = random_column_arrays(column, seed=2)
+    turned = {symbol.name for symbol in row.twins}
+    given = [array.T if symbol in turned else array for symbol, array in arrays.items()]
+    result = sa.lambdify(row.inputs, row.expr)(*given)
+    np.testing.assert_allclose(result, looped(name, arrays).T, rtol=0, atol=1e-12)
+
+
+@each_name
+def test_a_formula_is_taken_by_lambdify_as_it_is(name: str) -> None:
+    formula = sa.formula(name)
+    arrays = random_column_arrays(formula, seed=3)
+    result = sa.lambdify(formula.inputs, formula)(*arrays.values())
+    np.testing.assert_allclose(result, looped(name, arrays), rtol=0, atol=1e-12)
+
+
+@each_name
+def test_layouts_are_proved_equal(name: str) -> None:
+    column, row = sa.formula(name), sa.formula(name, layout="row")
+    proof = sa.prove(column.expr, row.expr.T, given=row.twins)
+    assert proof.verdict == "proved"
+    assert proof.check()
+
+
+@each_name
+@each_layout
+def test_the_other_layout_is_a_translation(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    other = sa.formula(name, layout="row" if layout == "column" else "column")
+    twinned = [
+        symbol for symbol in formula.inputs if symbol.name in {twin.name for twin in formula.twins}
+    ]
+    translation = sa.translate(formula, to=other.layout, twin=twinned)
+    assert translation.proof.verdict == "proved"
+    assert set(translation.expr.inputs()) == set(other.expr.inputs())
+
+
+@each_name
+@each_layout
+def test_an_entry_is_complete(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    assert (formula.name, formula.layout) == (name, layout)
+    assert formula.title
+    assert "arXiv" in formula.source
+    assert "section" in formula.source
+    assert set(formula.inputs) == set(formula.expr.inputs())
+    assert {dim.name for dim in formula.dims} == set(formula.expr.tags)
+    assert formula.weights == formula.program["P"]
+    assert formula.expr == formula.program.result == formula.program["O"]
+    assert not formula.relations
+
+
+@each_name
+def test_twins_are_transposes_of_the_other_layout(name: str) -> None:
+    column, row = sa.formula(name), sa.formula(name, layout="row")
+    assert column.twins == row.twins
+    for twin, form in row.twins.items():
+        assert twin in row.inputs
+        assert twin.sizes == form.sizes
+        assert set(form.inputs()) <= set(column.inputs)
+    shared = set(row.inputs) - set(row.twins)
+    assert shared <= set(column.inputs)
+    assert [symbol.name for symbol in shared] == (["W"] if name == "luong_general" else [])
+
+
+@each_name
+@each_layout
+@pytest.mark.parametrize("preset", ["freshrimp", "vaswani"])
+def test_an_entry_prints_in_each_preset(name: str, layout: str, preset: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    attention, score = formula.latex_signatures(preset)
+    for latex in (sa.latex(formula.expr, preset=preset), attention, score):
+        assert latex.count("{") == latex.count("}") > 0
+        assert latex.count(r"\left") == latex.count(r"\right")
+    assert r"\operatorname{Attention}: " in attention
+    assert score.startswith("f: ")
+    assert (r"\mathbf" in attention) is (preset == "freshrimp")
+
+
+@each_name
+@each_layout
+def test_the_scores_and_weights_are_where_they_are_said_to_be(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    axis = LAYOUTS[layout].axis
+    assert formula.weights == sa.softmax(formula.scores, axis=axis)
+    queries, keys = formula.scores.shape if layout == "row" else formula.scores.shape[::-1]
+    query, key, _ = formula.operands
+    assert query.shape[LAYOUTS[layout].tokens] == queries
+    assert key.shape[LAYOUTS[layout].tokens] == keys
+
+
+@each_name
+@each_layout
+def test_the_lines_make_the_formula(name: str, layout: str) -> None:
+    """Put back into each other, the lines of `.lines` are the formula."""
+    formula = sa.formula(name, layout=layout)
+    made: dict[Any, Any] = {}
+    for label, line in formula.lines.items():
+        whole = line.xreplace(made)
+        assert whole == formula.program[label]
+        made[InputMatrix(label, *line.sizes)] = whole
+
+
+# What the texts and papers print.
+WRITTEN = {
+    ("dot_product", "column"): "V Softmax(KᵀQ)",
+    ("luong_general", "column"): "V Softmax(KᵀWQ)",
+    ("scaled_dot_product", "column"): "V Softmax(KᵀQ / √d_k)",
+    ("self_attention", "column"): "W^V X Softmax((W^K X)ᵀ (W^Q X))",
+    ("cross_attention", "column"): "W^V Y Softmax((W^K Y)ᵀ (W^Q X))",
+    ("dot_product", "row"): "softmax(QKᵀ) V",
+    ("luong_general", "row"): "softmax(QWᵀKᵀ) V",
+    ("scaled_dot_product", "row"): "softmax(QKᵀ / √d_k) V",
+    ("self_attention", "row"): "softmax(X W^Q (X W^K)ᵀ) (X W^V)",
+    ("cross_attention", "row"): "softmax(X W^Q (Y W^K)ᵀ) (Y W^V)",
+}
+
+
+@pytest.mark.parametrize(("name", "layout"), WRITTEN, ids=lambda part: str(part))
+def test_a_formula_is_written_as_its_source_writes_it(name: str, layout: str) -> None:
+    text = sa.text(sa.formula(name, layout=layout).expr)
+    assert text.replace(" ", "") == WRITTEN[name, layout].replace(" ", "")
+
+
+def test_the_printed_signature_of_the_texts() -> None:
+    signature = sa.formula("dot_product").signature
+    assert signature == (
+        r"\begin{aligned} \operatorname{Attention}: M^{d_{k} \times n} \times M^{d_{k} \times m} "
+        r"\times M^{d_{v} \times m} &\to M^{d_{v} \times n} \\ "
+        r"(\mathbf{Q},\mathbf{K},\mathbf{V}) &\mapsto "
+        r"\mathbf{V} \operatorname{Softmax} (\mathbf{K}^{\mathsf{T}} \mathbf{Q}) \end{aligned}"
+    )
+    assert sa.formula("dot_product").score_signature == (
+        r"f: M^{d_{k} \times n} \times M^{d_{k} \times m} \to M^{m \times n}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("scaled_dot_product", "Q d_k n, K d_k m, V d_v m"),
+        ("luong_general", "Q d_k n, K d_k m, V d_v m, W d_k d_k"),
+        ("self_attention", "X d n, W^Q d_k d, W^K d_k d, W^V d_v d"),
+        ("cross_attention", "X d_x n, Y d_y m, W^Q d_k d_x, W^K d_k d_y, W^V d_v d_y"),
+    ],
+)
+def test_inputs_stand_in_calling_order(name: str, shapes: str) -> None:
+    column, row = sa.formula(name), sa.formula(name, layout="row")
+
+    def shown(formula: Formula, *axes: int) -> str:
+        return ", ".join(f"{s.name} {s.sizes[axes[0]]} {s.sizes[axes[1]]}" for s in formula.inputs)
+
+    assert shown(column, 0, 1) == shown(row, 1, 0) == shapes
+
+
+def test_the_wrong_twin_of_the_general_score_is_refuted() -> None:
+    column, row = sa.formula("luong_general"), sa.formula("luong_general", layout="row")
+    Q, K, V, W = row.inputs
+    wrong = sa.softmax(Q @ W @ K.T, axis=1) @ V
+    assert sa.prove(column.expr, wrong.T, given=row.twins).verdict == "refuted"
+
+
+@pytest.mark.parametrize("other", [name for name in NAMES if "attention" not in name])
+def test_formulas_of_the_same_inputs_differ(other: str) -> None:
+    scaled = sa.formula("scaled_dot_product").expr
+    verdict = sa.prove(scaled, sa.formula(other).expr).verdict
+    assert verdict == ("proved" if other == "scaled_dot_product" else "refuted")
+
+
+@each_name
+@each_layout
+def test_a_formula_survives_copying_and_pickling(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    for again in (copy.deepcopy(formula), pickle.loads(pickle.dumps(formula))):
+        assert again == formula
+        assert hash(again) == hash(formula)
+        assert again.twins == formula.twins
+
+
+def test_formulas_compare_by_what_they_are() -> None:
+    assert sa.formula("dot_product") == sa.formula("dot_product", "column")
+    assert sa.formula("dot_product") != sa.formula("dot_product", "row")
+    assert sa.formula("dot_product") != sa.formula("scaled_dot_product")
+    assert sa.formula("dot_product") != "dot_product"
+
+
+def test_a_formula_shows_itself() -> None:
+    formula = sa.formula("scaled_dot_product")
+    assert repr(formula) == "scaled_dot_product:column  V Softmax(KᵀQ / √d_k)"
+    assert r"\frac" in formula._repr_latex_()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("scaled_dot_prodct", "did you mean 'scaled_dot_product'"),
+        ("Dot_Product", "did you mean 'dot_product'"),
+        ("zzzz", "there is no formula named 'zzzz'"),
+        ("", "there is no formula named ''"),
+        ("__import__('os')", "there is no formula named"),
+    ],
+)
+def test_an_unknown_formula_is_answered_with_the_nearest(name: str, message: str) -> None:
+    with pytest.raises(sa.UnknownNameError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        sa.formula(name)
+
+
+@pytest.mark.parametrize("layout", ["rows", "col", "", "Column", None, 0])
+def test_an_unknown_layout_is_refused(layout: Any) -> None:
+    with pytest.raises(sa.UnknownNameError, match="layout"):
+        sa.formula("dot_product", layout=layout)
