@@ -38,7 +38,9 @@ _READING_ORDER = (
     ("symattn.errors", "SymattnError"),
     ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
     ("symattn.errors", "SizeSyntaxError NameSyntaxError UnknownNameError TextRefusedError"),
-    ("symattn.errors", "RelationError SizeError NotSupportedError InternalError"),
+    ("symattn.errors", "RelationError SizeError SymbolClashError"),
+    ("symattn.errors", "SignatureError CallError InputError InputShapeError ScalarError"),
+    ("symattn.errors", "BackendError NotSupportedError InternalError"),
 )
 
 _HOME = {name: module for module, names in _READING_ORDER for name in names.split()}
@@ -49,16 +51,23 @@ if TYPE_CHECKING:
     from symattn.codegen import lambdify as lambdify
     from symattn.errors import (
         AxisError as AxisError,
+        BackendError as BackendError,
+        CallError as CallError,
+        InputError as InputError,
+        InputShapeError as InputShapeError,
         InternalError as InternalError,
         NameSyntaxError as NameSyntaxError,
         NotAnOperandError as NotAnOperandError,
         NotSupportedError as NotSupportedError,
         OperationRefusedError as OperationRefusedError,
         RelationError as RelationError,
+        ScalarError as ScalarError,
         ShapeError as ShapeError,
+        SignatureError as SignatureError,
         SizeError as SizeError,
         SizeSyntaxError as SizeSyntaxError,
         SymattnError as SymattnError,
+        SymbolClashError as SymbolClashError,
         TextRefusedError as TextRefusedError,
         UnknownNameError as UnknownNameError,
     )

@@ -207,6 +207,14 @@ class OperationRefusedError(SymattnError, TypeError):
         super().__init__(f"{operation} is not an operation of formulas: {advice}")
 
 
+class AttributeRefusedError(OperationRefusedError, AttributeError):
+    """A property that a formula does not have: `hasattr` answers no, as everyone who asks expects.
+
+    >>> print(AttributeRefusedError(".I", "1/x of every entry is sa.reciprocal(X)"))
+    .I is not an operation of formulas: 1/x of every entry is sa.reciprocal(X)
+    """
+
+
 class NotSupportedError(SymattnError, NotImplementedError):
     """Something sound that symattn cannot do yet; it says so rather than guess.
 
@@ -232,7 +240,7 @@ class ShapeError(SymattnError, ValueError):
 
     ``operation`` is what was being built, ``operands`` pairs each operand with its sizes, ``clash``
     says which sizes differ and where each comes from, ``fix`` is a way to write it that was checked
-    to fit (empty if none was found).
+    to fit (empty if none was found), and ``fixed`` the expression that was built to check it.
 
     >>> print(ShapeError("K @ Q", (("K", "d_k", "m"), ("Q", "d_k", "n")),
     ...                  "the columns of K are m, but the rows of Q are d_k", "K.T @ Q"))
@@ -248,11 +256,13 @@ class ShapeError(SymattnError, ValueError):
         operands: Sequence[tuple[str, str, str]],
         clash: str,
         fix: str = "",
+        fixed: object = None,
     ) -> None:
         self.operation = operation
         self.operands = tuple(operands)
         self.clash = clash
         self.fix = fix
+        self.fixed = fixed
         lines = [f"{operation} does not fit: {clash}"]
         lines += [f"  {name} ∈ M^{{{rows}×{columns}}}" for name, rows, columns in self.operands]
         if fix:
@@ -388,4 +398,6 @@ class SymbolClashError(SymattnError, ValueError):
         self.name = name
         self.meanings = tuple(meanings)
         self.advice = advice
-        super().__init__(f"{name} is two different symbols here: {' and '.join(meanings)}; {advice}")
+        super().__init__(
+            f"{name} is two different symbols here: {' and '.join(meanings)}; {advice}"
+        )

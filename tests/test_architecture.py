@@ -17,7 +17,7 @@ LONGEST_FILE = 500
 # Packages that are not installed with symattn are imported where they are used.
 OPTIONAL_PACKAGES = {"cupy", "torch"}
 # Files that import inside functions so that what needs no SymPy does not wait for it.
-LAZY_FILES = {"cli.py"}
+LAZY_FILES = {"cli/__init__.py"}
 # Where generated source becomes a function.
 RUNS_GENERATED_SOURCE = {"codegen/function.py"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -54,12 +55,12 @@ def sizes_completed(given: dict[str, int], tags: Iterable[str]) -> dict[str, int
     """Return a size for every tag: those given, and small ones that differ from all others.
 
     >>> sizes_completed({"m": 5}, ["d_k", "n", "m"])
-    {'m': 5, 'd_k': 3, 'n': 4}
+    {'d_k': 3, 'n': 4, 'm': 5}
 
     Sizes that coincide would hide faults.
     """
-    sizes = dict(given)
+    sizes: dict[str, int] = {}
+    unused = (size for size in itertools.count(3) if size not in given.values())
     for tag in tags:
-        if tag not in sizes:
-            sizes[tag] = next(size for size in range(3, 1000) if size not in sizes.values())
+        sizes[tag] = given[tag] if tag in given else next(unused)
     return sizes

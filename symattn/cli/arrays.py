@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from symattn.cli.printing import printable
 from symattn.cli.refusals import Refused
 from symattn.errors import SizeError
-from symattn.nodes import InputMatrix, Node, Transposed
+from symattn.nodes import Node, Transposed
 from symattn.notation.names import identifier
 from symattn.tags import Equation, nearest, solve
 from symattn.variants import Formula
@@ -40,7 +40,7 @@ _BYTES_OF_A_LIST_ENTRY = 32
 class Arrays:
     """Arrays that fit a formula: inputs, what to compare with, labels, sizes of the tags."""
 
-    inputs: dict[InputMatrix, Array]
+    inputs: dict[Node, Array]
     compared: dict[str, Array]
     labels: tuple[str, ...]
     sizes: dict[str, int]
@@ -52,7 +52,7 @@ def random_arrays(formula: Formula, sizes: dict[str, int], seed: int, dtype: str
     """Return standard normal arrays of these sizes."""
     refuse_too_large(formula, sizes, np.dtype(dtype).itemsize)
     random = np.random.default_rng(seed)
-    inputs: dict[InputMatrix, Array] = {}
+    inputs: dict[Node, Array] = {}
     for symbol in formula.inputs:
         rows, columns = (size.value(sizes) for size in symbol.sizes)
         inputs[symbol] = random.standard_normal((rows, columns)).astype(dtype)
@@ -102,24 +102,23 @@ def arrays_of_file(
     Raises `Refused` for a file or an array that cannot be taken, `SizeError` for sizes that
     do not fit together.
     """
-    held = read_npz(path)
-    names = {identifier(symbol.name): symbol for symbol in formula.inputs}
-    found = {symbol: held[name] for name, symbol in names.items() if name in held}
-    missing = [name for name, symbol in names.items() if symbol not in found]
+    names = {identifier(symbol.label): symbol for symbol in formula.inputs}
+    held, unused = read_npz(path, {*names, *COMPARED, LABELS})
+    missing = [name for name in names if name not in held]
     if missing:
-        near = [f"{other} for {name}" for name in missing for other in nearest(name, held, 1)]
+        there = (*held, *unused)
+        near = [f"{other} for {name}" for name in missing for other in nearest(name, there, 1)]
         raise Refused(
-            f"{path} lacks {', '.join(missing)}; it holds {', '.join(held) or 'nothing'}"
+            f"{path} lacks {', '.join(missing)}; it holds {', '.join(there) or 'nothing'}"
             + (f" (did you mean {', '.join(near)}?)" if near else "")
         )
-    compared = {name: held[name] for name in COMPARED if name in held}
-    labels = _labels(held.get(LABELS))
-    for name, array in (*((n, found[s]) for n, s in names.items()), *compared.items()):
-        _check(name, array)
-    if dtype is not None:
-        found = {symbol: array.astype(dtype) for symbol, array in found.items()}
-    used = {*names, *compared, LABELS}
-    unused = tuple(name for name in held if name not in used)
+    labels = _labels(held.pop(LABELS, None))
+    matrices = {
+        name: _checked(name, array, dtype if name in names else None)
+        for name, array in held.items()
+    }
+    found: dict[Node, Array] = {symbol: matrices[name] for name, symbol in names.items()}
+    compared = {name: matrices[name] for name in COMPARED if name in matrices}
     sizes, layout = _fitted(formula, found, compared, len(labels), given, layout)
     if layout != formula.layout:
         shared = {symbol for symbol in formula.inputs if not _twinned(formula, symbol)}
@@ -136,7 +135,7 @@ def _twinned(formula: Formula, symbol: Node) -> bool:
 
 def _fitted(
     formula: Formula,
-    inputs: Mapping[InputMatrix, Array],
+    inputs: Mapping[Node, Array],
     compared: Mapping[str, Array],
     labels: int,
     given: dict[str, int],
@@ -157,7 +156,7 @@ def _fitted(
 
 def _solved(
     formula: Formula,
-    inputs: Mapping[InputMatrix, Array],
+    inputs: Mapping[Node, Array],
     compared: Mapping[str, Array],
     labels: int,
     given: dict[str, int],
@@ -172,17 +171,18 @@ def _solved(
             equations.append(Equation(size, number, f"{name}'s {side}"))
 
     for symbol, array in inputs.items():
-        add(identifier(symbol.name), symbol, array.shape, turned and _twinned(formula, symbol))
+        add(identifier(symbol.label), symbol, array.shape, turned and _twinned(formula, symbol))
     for name, array in compared.items():
         add(name, formula.program[COMPARED[name]], array.shape, turned)
     if labels:
         queries = layout_named(formula.layout).token_count(formula.operands[0])
         equations.append(Equation(queries, labels, LABELS))
-    return solve(equations, given)
+    solved = solve(equations, given)
+    return {dim.name: solved[dim.name] for dim in formula.dims}
 
 
-def _check(name: str, array: Array) -> None:
-    """Raise unless this is a finite matrix of floats."""
+def _checked(name: str, array: Array, dtype: str | None) -> Array:
+    """Return a matrix of finite floats in a dtype, its own if there is none; raise if it is not."""
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise Refused(
             f"{name} has dtype {array.dtype}; a formula runs on {', '.join(_DTYPES)} "
@@ -190,8 +190,13 @@ def _check(name: str, array: Array) -> None:
         )
     if array.ndim != 2:
         raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; a matrix has two")
-    if not np.isfinite(array).all():
-        raise Refused(f"{name} holds values that are not finite")
+    if not array.size:
+        raise Refused(f"{name} is empty, of sizes {array.shape}")
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
+        cast = array.astype(dtype or array.dtype)
+    if not np.isfinite(cast).all():
+        raise Refused(f"{name} holds values that are not finite as {cast.dtype}")
+    return cast
 
 
 def _labels(array: Array | None) -> tuple[str, ...]:
@@ -213,14 +218,14 @@ _PICKLED = (
 )
 
 
-def read_npz(path: str) -> dict[str, Array]:
-    """Return the arrays of an .npz file by name.
+def read_npz(path: str, wanted: Collection[str]) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Return the wanted arrays of an .npz file by name, and the names of what was not read.
 
     Raises `Refused` for what is not such a file, for pickled objects, and for files larger
     than half of the free memory.
     """
     if not Path(path).is_file():
-        raise Refused(f"there is no file {path}")
+        raise Refused(f"there is no file {printable(path)}")
     try:
         if not zipfile.is_zipfile(path):
             raise Refused(_no_archive(path))
@@ -229,7 +234,8 @@ def read_npz(path: str) -> dict[str, Array]:
         if size > _free_memory() // 2:
             raise Refused(f"{path} unpacks to {_bytes(size)}, more than half of free memory")
         with np.load(path, allow_pickle=False) as held:
-            return {printable(name): _member(path, name, held) for name in held.files}
+            arrays = {name: _member(path, name, held) for name in held.files if name in wanted}
+            return arrays, tuple(printable(name) for name in held.files if name not in wanted)
     except Refused:
         raise
     except Exception as error:  # what a damaged archive makes the readers raise is not written down
@@ -241,10 +247,10 @@ def _member(path: str, name: str, held: Mapping[str, Any]) -> Array:
         array = held[name]
     except Exception as error:  # nor what a damaged array does
         if "allow_pickle" in str(error):
-            raise Refused(f"{path}: {printable(name)} {_PICKLED}") from error
-        raise Refused(f"{path}: {printable(name)} cannot be read: {_one_line(error)}") from error
+            raise Refused(f"{path}: {name} {_PICKLED}") from error
+        raise Refused(f"{path}: {name} cannot be read: {_one_line(error)}") from error
     if not isinstance(array, np.ndarray):  # a member that is not an array comes as bytes
-        raise Refused(f"{path}: {printable(name)} is not an array")
+        raise Refused(f"{path}: {name} is not an array")
     return array
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from symattn.cli.refusals import Refused
 from symattn.codegen import lambdify
 from symattn.evaluate import entry_value, table
 from symattn.meaning.form import place
-from symattn.nodes import InputMatrix, MatrixProduct, Node
+from symattn.nodes import MatrixProduct, Node
 from symattn.variants import Formula
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,15 +44,22 @@ class Comparison:
         return self.difference <= self.tolerance
 
 
-def line_computed(formula: Formula, name: str, inputs: Mapping[InputMatrix, Array]) -> Array:
-    """Return a line of the formula's program, computed by the function generated for it."""
+def line_computed(formula: Formula, name: str, inputs: Mapping[Node, Array]) -> Array:
+    """Return a line of the formula's program, computed by the function generated for it.
+
+    Raises `Refused` if a number on the way is too large for the arrays' dtype.
+    """
     node = formula.program[name]
     taken = [symbol for symbol in formula.inputs if symbol in node.inputs()]
-    return lambdify(taken, node)(*(inputs[symbol] for symbol in taken))
+    with np.errstate(all="ignore"):  # an overflow shows in the result
+        result = lambdify(taken, node)(*(inputs[symbol] for symbol in taken))
+    if not np.isfinite(result).all():
+        raise Refused(f"the numbers are too large: {name} is not finite in {result.dtype}")
+    return result
 
 
 def compared_with_loops(
-    formula: Formula, result: Array, inputs: Mapping[InputMatrix, Array], sizes: Mapping[str, int]
+    formula: Formula, result: Array, inputs: Mapping[Node, Array], sizes: Mapping[str, int]
 ) -> Comparison | None:
     """Compare a result with loops over the entry formula; None if even one entry takes too long."""
     node = formula.expr
@@ -75,7 +83,7 @@ def _multiplications(node: Node, sizes: Mapping[str, int]) -> int:
 
 
 def _some_entries(
-    node: Node, result: Array, inputs: Mapping[InputMatrix, Array], sizes: Mapping[str, int]
+    node: Node, result: Array, inputs: Mapping[Node, Array], sizes: Mapping[str, int]
 ) -> Comparison:
     rows, columns = result.shape
     row, column = place(node.sizes[0]), place(node.sizes[1])
@@ -83,7 +91,7 @@ def _some_entries(
     entries = {(symbol.label, symbol.sizes): array.tolist() for symbol, array in inputs.items()}
     chosen = [(k * (rows - 1) // 2, k * (columns - 1) // 2) for k in range(_SAMPLE)]
     loops = [
-        entry_value(form, dict.fromkeys(row, i) | dict.fromkeys(column, j), sizes, entries)
+        entry_value(form, dict([*((r, i) for r in row), *((c, j) for c in column)]), sizes, entries)
         for i, j in chosen
     ]
     ours = np.array([result[at] for at in chosen])

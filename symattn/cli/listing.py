@@ -63,7 +63,7 @@ def _other(layout: str) -> str:
 def _as_text(shown: Formula, preset: Preset) -> list[str]:
     softmax = preset.text_softmax_matrix
     lines = [
-        (name, "=", text(line, preset), "∈ " + text_space(line.sizes, preset))
+        (name, f"= {text(line, preset)}", f"∈ {text_space(line.sizes, preset)}")
         for name, line in shown.lines.items()
     ]
     translation = translated(shown, _other(shown.layout))

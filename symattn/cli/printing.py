@@ -31,8 +31,8 @@ def paragraph(text: str) -> str:
 def columns(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
     """Return rows of cells as lines, aligned on the left.
 
-    >>> columns([("n", "=", "5"), ("d_k", "=", "4")])
-    ['n    =  5', 'd_k  =  4']
+    >>> columns([("n", "= 5"), ("d_k", "= 4")])
+    ['n    = 5', 'd_k  = 4']
     """
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))] if rows else []
     return [

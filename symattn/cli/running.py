@@ -121,7 +121,7 @@ def _queries(labels: Sequence[str], tokens: Sequence[str]) -> list[int]:
 def _as_text(run: _Run) -> str:
     formula, arrays = run.formula, run.arrays
     shapes = [
-        f"{identifier(symbol.name)} {'×'.join(map(str, array.shape))}"
+        f"{identifier(symbol.label)} {'×'.join(map(str, array.shape))}"
         for symbol, array in arrays.inputs.items()
     ]
     dtype = next(iter(arrays.inputs.values())).dtype
@@ -190,7 +190,7 @@ def _as_data(run: _Run) -> dict[str, object]:
         "formula": text(formula.expr),
         "sizes": arrays.sizes,
         "inputs": {
-            identifier(symbol.name): {"shape": list(array.shape), "dtype": str(array.dtype)}
+            identifier(symbol.label): {"shape": list(array.shape), "dtype": str(array.dtype)}
             for symbol, array in arrays.inputs.items()
         },
         "origin": run.origin,

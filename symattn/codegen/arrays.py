@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from numbers import Real
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from symattn.codegen.signature import NumberInput
 from symattn.codegen.targets import Target
 from symattn.errors import InputError
 
-FLOATS = ("float16", "float32", "float64")
+# A dtype of another byte order is not among them: it is another key.
+FLOATS = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
 # By NumPy's letter for the kind of a dtype: what it is called, and the conversion.
 _CONVERSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -39,9 +40,8 @@ _CONVERSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def as_array(name: str, value: Any, target: Target) -> Any:
+def as_array(name: str, value: Any, target: Target, library: ModuleType) -> Any:
     """Return a value as an array of the target's library, or raise `InputError`."""
-    library = target.load()
     if target.module == "numpy" and isinstance(value, np.memmap):
         value = np.asarray(value)  # a plain view of the same file
     if type(value) is not library.ndarray:
@@ -50,10 +50,11 @@ def as_array(name: str, value: Any, target: Target) -> Any:
 
 
 def check_dtype(name: str, value: Any, target: Target) -> str:
-    """Return the name of an array's dtype, one of `FLOATS`, or raise `InputError`."""
+    """Return the name of an array's dtype, one of the three taken, or raise `InputError`."""
     dtype = value.dtype
-    if dtype.name in FLOATS and dtype.isnative:
-        return str(dtype.name)
+    taken = FLOATS.get(dtype)
+    if taken is not None:
+        return taken
     what, conversion = _CONVERSIONS.get(dtype.kind, ("of an unknown kind", ""))
     if dtype.names:
         what, conversion = "records", f"{name}[{dtype.names[0]!r}], one field of them"
@@ -74,10 +75,10 @@ def _not_an_array(name: str, value: Any, target: Target) -> InputError:
         if module == "numpy" and not isinstance(value, np.ndarray):
             module = ""  # a scalar of NumPy
         fix = conversions.get(module, conversions[""]).format(name=name)
-        article = "an" if kind.__name__[0] in "aeiou" else "a"
-        found = f"{article} {kind.__name__}" + (
-            f" of {module}" if module in conversions and module else ""
-        )
+        what = "array" if kind.__name__ == "ndarray" else kind.__name__
+        found = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+        if module in conversions and module:
+            found += f" of {module}"
         if isinstance(value, str):
             fix = ""
     return InputError(name, found, fix, wanted)

@@ -24,6 +24,9 @@ from symattn.notation.names import identifier
 from symattn.tags import Equation, Size, check_size, nearest, solve
 
 Shape = tuple[int, ...]
+Known = tuple[tuple[str, int], ...]
+"""The sizes that are given by name."""
+
 _MOST_TRANSPOSED = 8  # inputs among which a transposed one is looked for, to explain an error
 
 
@@ -36,6 +39,9 @@ class Door:
         self.call = call
         self.scalars = Scalars(result)
         self.maxima = tuple(node for node in result.walk() if isinstance(node, MaxAlong))
+        self.arrays = signature.arrays
+        self.numbers = signature.numbers
+        self.ranks = tuple(len(item.axes) for item in self.arrays)
         self.parameters = tuple(item.name for item in signature.inputs)
         self.tags = {
             name: tag for tag in signature.tags if (name := identifier(tag)) not in self.parameters
@@ -44,41 +50,46 @@ class Door:
             Equation(Size.tag(tag) - size, 0, f"the relation {tag} = {size}")
             for tag, size in signature.relations
         )
-        self.sizes = lru_cache(maxsize=256)(self.sizes_of)
+        # Calls repeat with the same shapes: what follows from those is remembered.
+        self.sizes = lru_cache(maxsize=256)(self.checked_sizes)
 
     def __call__(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], Mapping[str, int]]:
         """Return the arguments in calling order and the size of every tag, or raise."""
+        library = self.target.load()
         given, known = self.bound(args, kwargs)
-        values = {
-            item.name: as_array(item.name, given[item.name], self.target)
-            for item in self.signature.arrays
-        }
-        shapes = tuple(tuple(map(int, value.shape)) for value in values.values())
+        for item in self.arrays:
+            given[item.name] = as_array(item.name, given[item.name], self.target, library)
+        shapes = tuple(given[item.name].shape for item in self.arrays)
         self.check_ranks(shapes)
-        self.check_dtypes(values)
+        self.check_dtypes({item.name: given[item.name] for item in self.arrays})
+        for item in self.numbers:
+            given[item.name] = as_number(item, given[item.name])
+        numbers = tuple(given[item.name] for item in self.numbers)
+        sizes = self.sizes(shapes, known, numbers)
+        return [given[name] for name in self.parameters], sizes
+
+    def checked_sizes(
+        self, shapes: tuple[Shape, ...], known: Known, numbers: tuple[float, ...]
+    ) -> Mapping[str, int]:
+        """Return the size of every tag, or raise for shapes and scalars that do not fit."""
         self.check_batches(shapes)
-        numbers = {item.name: as_number(item, given[item.name]) for item in self.signature.numbers}
         axes = tuple(
-            shape[len(shape) - len(item.axes) :]
-            for item, shape in zip(self.signature.arrays, shapes, strict=True)
+            shape[len(shape) - rank :] for shape, rank in zip(shapes, self.ranks, strict=True)
         )
         try:
-            sizes = self.sizes(axes, known)
+            sizes = self.sizes_of(axes, known)
         except SizeError as error:
             raise self.explained(str(error), shapes, axes, known) from None
         self.check_maxima(sizes)
-        self.scalars.check(
-            sizes, {item.symbol.name: numbers[item.name] for item in self.signature.numbers}
-        )
-        return [{**values, **numbers}[name] for name in self.parameters], sizes
+        names = (item.symbol.name for item in self.numbers)
+        self.scalars.check(sizes, dict(zip(names, numbers, strict=True)))
+        return sizes
 
     # Arguments.
 
-    def bound(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], tuple[tuple[str, int], ...]]:
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], Known]:
         """Return the argument for each parameter, and the sizes that are given by name."""
         if len(args) > len(self.parameters):
             takes = f"takes {len(self.parameters)} inputs by position"
@@ -105,14 +116,16 @@ class Door:
     # Arrays, each by itself and together.
 
     def check_ranks(self, shapes: Sequence[Shape]) -> None:
-        for item, shape in zip(self.signature.arrays, shapes, strict=True):
-            if len(shape) < len(item.axes):
-                least = "two axes" if len(item.axes) == 2 else "one axis"
+        """Raise unless every array has the axes of its input."""
+        for item, rank, shape in zip(self.arrays, self.ranks, shapes, strict=True):
+            if len(shape) < rank:
+                least = "two axes" if rank == 2 else "one axis"
                 found = {0: "none", 1: "one"}[len(shape)]
                 problem = f"{item.name} needs at least {least}, but has {found}"
                 raise InputShapeError(problem, ((item.name, item.axes_text, shape),))
 
     def check_dtypes(self, values: Mapping[str, Any]) -> None:
+        """Raise unless all arrays have one dtype, of floats."""
         dtypes = {name: check_dtype(name, value, self.target) for name, value in values.items()}
         first = next(iter(dtypes), "")
         for name, dtype in dtypes.items():
@@ -124,8 +137,8 @@ class Door:
     def check_batches(self, shapes: Sequence[Shape]) -> None:
         """Raise unless the leading axes of all inputs broadcast."""
         batches = [
-            (item, shape[: len(shape) - len(item.axes)])
-            for item, shape in zip(self.signature.arrays, shapes, strict=True)
+            (item, shape[: len(shape) - rank])
+            for item, rank, shape in zip(self.arrays, self.ranks, shapes, strict=True)
         ]
         sized: dict[int, tuple[ArrayInput, Shape, int]] = {}
         for item, batch in batches:
@@ -141,20 +154,19 @@ class Door:
                     )
 
     def described(self, shapes: Sequence[Shape]) -> tuple[tuple[str, str, Shape], ...]:
+        """Return every array's name, axes and shape, for errors."""
         return tuple(
             (item.name, item.axes_text, shape)
-            for item, shape in zip(self.signature.arrays, shapes, strict=True)
+            for item, shape in zip(self.arrays, shapes, strict=True)
         )
 
     # Sizes.
 
-    def sizes_of(
-        self, axes: tuple[Shape, ...], known: tuple[tuple[str, int], ...]
-    ) -> Mapping[str, int]:
+    def sizes_of(self, axes: tuple[Shape, ...], known: Known) -> Mapping[str, int]:
         """Return the size of every tag, from the last axes of the arrays and sizes by name."""
         equations = [
             Equation(size, value, place)
-            for item, shape in zip(self.signature.arrays, axes, strict=True)
+            for item, shape in zip(self.arrays, axes, strict=True)
             for size, value, place in zip(item.axes, shape, item.places, strict=True)
         ]
         sizes = solve([*equations, *self.relations], dict(known))
@@ -168,7 +180,7 @@ class Door:
         problem: str,
         shapes: Sequence[Shape],
         axes: tuple[Shape, ...],
-        known: tuple[tuple[str, int], ...],
+        known: Known,
     ) -> InputShapeError:
         """Return the error for sizes that do not fit, with the transposes that would."""
         hint = ""
@@ -194,7 +206,8 @@ class Door:
                 yield from combinations(matrices, count)
 
     def turned_hint(self, turned: Sequence[int], shapes: Sequence[Shape]) -> str:
-        arrays = [self.signature.arrays[k] for k in turned]
+        """Return the words for matrices that fit when they are transposed."""
+        arrays = [self.arrays[k] for k in turned]
         fits = [
             f"{item.name} has shape {shapes[k]}, which fits {item.name}ᵀ"
             for k, item in zip(turned, arrays, strict=True)
@@ -206,6 +219,7 @@ class Door:
         return f"{', '.join(fits)}; {where}"
 
     def check_maxima(self, sizes: Mapping[str, int]) -> None:
+        """Raise for a maximum along an axis without entries."""
         for node in self.maxima:
             if node.over.value(sizes) == 0:
                 raise SizeError(

@@ -8,7 +8,7 @@ business; the shape of each result is added as a comment.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symattn.codegen.lowerings import lowering_of, shape_text
@@ -17,7 +17,7 @@ from symattn.codegen.signature import ArrayInput, Signature
 from symattn.codegen.steps import Names
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
-from symattn.nodes import Node, Transposed
+from symattn.nodes import Node, Program, Transposed
 from symattn.nodes.arrays import ArrayContext, scalar_code
 from symattn.notation.names import identifier
 
@@ -33,17 +33,15 @@ class Source:
     sizes: tuple[str, ...]
 
 
-def emit(signature: Signature, lines: Mapping[str, Node], result: Node, target: Target) -> Source:
-    """Return the source that computes ``result`` by the direct plan."""
-    return _Emitter(signature, lines, result, target).source()
+def emit(signature: Signature, program: Program, target: Target) -> Source:
+    """Return the source that computes a program by the direct plan."""
+    return _Emitter(signature, program, target).source()
 
 
 class _Emitter:
     """Writes one function; it is the writer that the lowerings are given."""
 
-    def __init__(
-        self, signature: Signature, lines: Mapping[str, Node], result: Node, target: Target
-    ) -> None:
+    def __init__(self, signature: Signature, program: Program, target: Target) -> None:
         self.target = target
         self.signature = signature
         self.names = Names(
@@ -55,7 +53,7 @@ class _Emitter:
         self.alias = self.names.fresh(target.alias)
         self.math = self.names.fresh("math")
         self.dtype = self.names.fresh("dtype")
-        self.plan = direct_plan(lines, result, self.names)
+        self.plan = direct_plan(program, self.names)
         self.extents: dict[str, str] = {}
         self.needs_math = False
         first = signature.arrays[0].name if signature.arrays else ""
@@ -72,7 +70,7 @@ class _Emitter:
     def code(self, node: Node) -> str:
         if node in self.plan.names:
             return self.plan.names[node]
-        if node.is_input:
+        if node.is_input and node not in self.plan.in_place:
             return identifier(node.label)
         source = self.code(self.plan.in_place[node])
         return f"{source}.swapaxes(-1, -2)" if isinstance(node, Transposed) else source
@@ -100,7 +98,11 @@ class _Emitter:
 
     def extent(self, tag: str) -> str:
         """Return the variable that holds the size of a tag."""
-        return self.extents.setdefault(tag, identifier(tag))
+        if tag not in self.extents:
+            name = identifier(tag)
+            taken = any(given.name == name for given in self.signature.inputs)
+            self.extents[tag] = self.names.fresh(name) if taken else name
+        return self.extents[tag]
 
     def scalar_call(self, function: str) -> str:
         self.needs_math = True

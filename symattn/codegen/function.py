@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -51,13 +51,13 @@ class GeneratedFunction:
     def __init__(
         self,
         inputs: Sequence[Any],
-        lines: Mapping[str, Node],
-        result: Node,
+        program: Program,
         target: Target,
         name: str,
         layout: str,
     ) -> None:
-        formula = text(result) if len(lines) < 2 else repr(Program(lines))
+        result = program.result
+        formula = text(result if len(program) == 1 else program)
         parameters = bind_inputs(inputs, result, formula)
         signature = Signature(
             formula=formula,
@@ -67,9 +67,9 @@ class GeneratedFunction:
             relations=result.given,
             layout=layout or layout_of(result),
         )
-        self._recipe = (tuple(inputs), Program(lines), target.name, name, layout)
+        self._recipe = (tuple(inputs), program, target.name, name, layout)
         self._target = target
-        self._generated: Source = emit(signature, lines, result, target)
+        self._generated: Source = emit(signature, program, target)
         self._parameters = parameters
         open_sizes = _open_tags(signature)
         _refuse_clashes(signature, {*open_sizes, *self._generated.sizes})
@@ -107,7 +107,6 @@ class GeneratedFunction:
         return self._target.name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        self._target.load()
         values, sizes = self._door(args, kwargs)
         given = {identifier(tag): sizes[tag] for tag in self._generated.sizes}
         return self._compiled(*values, **given)
@@ -161,8 +160,10 @@ def lambdify(
     ``backend`` is ``"numpy"`` or ``"cupy"``; ``plan`` is ``"direct"`` (also ``"auto"``): whole
     matrices, results written in the memory of what is no longer needed.
 
-    Raises `SignatureError` if the inputs are not those of the formula; a call raises `CallError`,
-    `InputError`, `InputShapeError` or `ScalarError` before any work is done.
+    Raises `SignatureError` if the inputs are not those of the formula.  A call raises, before any
+    work is done, `CallError` for the arguments themselves, `InputError` for one of the wrong kind,
+    `InputShapeError` or `SizeError` for sizes that do not fit, `ScalarError` for a scalar that
+    cannot be computed, and `BackendError` where the array library is missing.
     """
     if plan not in _PLANS:
         raise UnknownNameError("plan", str(plan), nearest(str(plan), _PLANS) or _PLANS)
@@ -173,7 +174,7 @@ def lambdify(
         problem = f"{brief(inputs)} stands alone; give a list of inputs, [{brief(inputs)}]"
         raise SignatureError(brief(expr), (problem,))
     program, name, layout = _taken_apart(expr)
-    return GeneratedFunction(tuple(inputs), program.lines, program.result, target, name, layout)
+    return GeneratedFunction(tuple(inputs), program, target, name, layout)
 
 
 def _taken_apart(expr: Any) -> tuple[Program, str, str]:
@@ -198,9 +199,7 @@ def _taken_apart(expr: Any) -> tuple[Program, str, str]:
 def _regenerate(
     inputs: Sequence[Any], program: Program, backend: str, name: str, layout: str
 ) -> GeneratedFunction:
-    return GeneratedFunction(
-        inputs, program.lines, program.result, target_named(backend), name, layout
-    )
+    return GeneratedFunction(inputs, program, target_named(backend), name, layout)
 
 
 def _open_tags(signature: Signature) -> tuple[str, ...]:

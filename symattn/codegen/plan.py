@@ -12,48 +12,62 @@ afterwards, and the result is as large, which needs every batch axis of the othe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.steps import Names, Plan, Step
 from symattn.nodes import (
     Hadamard,
+    InputMatrix,
     MatrixProduct,
     MatrixSum,
     Negated,
     Node,
     Ones,
+    Program,
     Softmax,
     Transposed,
 )
 from symattn.notation.names import identifier
 
 
-def direct_plan(lines: Mapping[str, Node], result: Node, names: Names) -> Plan:
-    """Lay out a formula line by line, each node once; ``lines`` are the named ones.
+def direct_plan(program: Program, names: Names) -> Plan:
+    """Lay out a program line by line, each node once.
 
     Lines that the result does not need are left out.
     """
-    return _Layout(lines, result, names).plan()
+    return _Layout(program, names).plan()
 
 
 class _Layout:
-    def __init__(self, lines: Mapping[str, Node], result: Node, names: Names) -> None:
-        self.result = result
+    """A formula laid out: its nodes in order, who reads them, and which of them are steps.
+
+    Each line is written in the names of the lines before it; ``standing`` leads from such a name
+    back to the node that the line computes.
+    """
+
+    def __init__(self, program: Program, names: Names) -> None:
+        self.standing: dict[Node, Node] = {}
+        written: dict[str, Node] = {}
+        *earlier, last = program
+        for name, line in program.named_lines.items():
+            written[name] = self.standing.get(line, line)
+            if name in earlier and not written[name].is_input:
+                self.standing[InputMatrix(name, *line.sizes)] = written[name]
+        self.result = written[last]
+        needed = set(self.walk(self.result))
         self.named: dict[Node, str] = {}
-        needed = set(result.walk())
         order: dict[Node, None] = {}
-        for name, line in lines.items():
+        for name, line in written.items():
             if line in needed:
-                order.update(dict.fromkeys(line.walk()))
+                order.update(dict.fromkeys(self.walk(line)))
                 if not line.is_input and line not in self.named:
                     self.named[line] = names.fresh(identifier(name))
-        order.update(dict.fromkeys(result.walk()))
         self.nodes = tuple(order)
         self.names = names
         self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         for node in self.nodes:
-            for operand in node.matrices:
+            for operand in self.operands(node):
                 self.consumers[operand].append(node)
         # Nodes that are read in place, and the node that each is written from.
         self.in_place: dict[Node, Node] = {}
@@ -65,7 +79,19 @@ class _Layout:
         self.inputs: dict[Node, frozenset[Node]] = {}
         for node in self.nodes:
             own = frozenset((node,)) if node.is_input else frozenset[Node]()
-            self.inputs[node] = own.union(*(self.inputs[operand] for operand in node.matrices))
+            self.inputs[node] = own.union(*(self.inputs[o] for o in self.operands(node)))
+
+    def operands(self, node: Node) -> tuple[Node, ...]:
+        """Return the matrix operands of a node, the names of lines looked through."""
+        return tuple(self.standing.get(operand, operand) for operand in node.matrices)
+
+    def walk(self, line: Node) -> Iterator[Node]:
+        """Yield every node that a line needs once, operands before what uses them."""
+        for node in line.walk():
+            if node in self.standing:
+                yield from self.walk(self.standing[node])
+            else:
+                yield node
 
     def source_of(self, node: Node) -> Node | None:
         """Return the node that stands for this one where it is used, if it is read in place."""
@@ -74,10 +100,11 @@ class _Layout:
             return None
         if isinstance(node, Transposed):
             # A softmax reads its operand twice: a name is more readable.
-            return None if any(isinstance(user, Softmax) for user in users) else node.matrices[0]
+            softmax = any(isinstance(user, Softmax) for user in users)
+            return None if softmax else self.operands(node)[0]
         if isinstance(node, Negated):
             signs = users and all(isinstance(user, MatrixSum) for user in users)
-            return node.matrices[0] if signs else None
+            return self.operands(node)[0] if signs else None
         repeated = _repeated(node)
         if repeated is None or not users:
             return None
@@ -86,37 +113,38 @@ class _Layout:
             and any(_repeated(other) is None for other in user.matrices)
             for user in users
         )
-        return repeated if fits else None
+        return self.standing.get(repeated, repeated) if fits else None
 
     def is_step(self, node: Node) -> bool:
         if node.is_input or node in self.in_place:
             return False
         users = self.consumers[node]
         unread = isinstance(node, Ones) and users and node not in self.named
-        return not (unread and all(self.in_place.get(user, node) is not node for user in users))
+        return not (unread and all(self.in_place.get(user, node) != node for user in users))
 
     def memory(self, node: Node) -> Node:
         """Return the node that made the memory in which a node lies: a step, or an input."""
         while isinstance(node, Transposed) or node in self.in_place:
-            node = self.in_place.get(node, node.matrices[0])
+            node = self.in_place[node] if node in self.in_place else self.operands(node)[0]
         return node
 
     def overwritten(self) -> dict[Node, int]:
         """Return, for every step that takes over an operand's memory, which one."""
         last_reader: dict[Node, Node] = {}
         for step in self.steps:
-            for operand in step.matrices:
+            for operand in self.operands(step):
                 last_reader[self.memory(operand)] = step
         found: dict[Node, int] = {}
         for step in self.steps:
             for position in lowering_of(step).reuses(step):
-                operand = step.matrices[position]
-                others = [other for k, other in enumerate(step.matrices) if k != position]
+                operands = self.operands(step)
+                operand = operands[position]
+                others = [other for k, other in enumerate(operands) if k != position]
                 if (
                     not operand.is_input
-                    and self.memory(operand) is operand
-                    and last_reader[operand] is step
-                    and all(self.memory(other) is not operand for other in others)
+                    and self.memory(operand) == operand
+                    and last_reader[operand] == step
+                    and all(self.memory(other) != operand for other in others)
                     and all(self.inputs[other] <= self.inputs[operand] for other in others)
                 ):
                     found[step] = position
@@ -126,7 +154,7 @@ class _Layout:
     def plan(self) -> Plan:
         overwritten = self.overwritten()
         leaders = self.leaders(overwritten)
-        scores = {node.matrices[0] for node in self.steps if isinstance(node, Softmax)}
+        scores = {self.operands(node)[0] for node in self.steps if isinstance(node, Softmax)}
         variables: dict[Node, str] = {}
         steps: list[Step] = []
         for node in self.steps:
@@ -137,6 +165,11 @@ class _Layout:
                 )
             variables[node] = variables[leader]
             steps.append(Step(variables[node], node, overwritten.get(node)))
+        for name, node in self.standing.items():
+            if node in variables:
+                variables[name] = variables[node]
+            else:
+                self.in_place[name] = node
         owned = not self.memory(self.result).is_input
         return Plan(tuple(steps), self.result, variables, self.in_place, owned)
 
@@ -146,7 +179,7 @@ class _Layout:
         A variable is reused along steps in one memory; it changes at a named line, and from scores
         to weights.
         """
-        after = {step.matrices[at]: step for step, at in overwritten.items()}
+        after = {self.operands(step)[at]: step for step, at in overwritten.items()}
         leaders: dict[Node, Node] = {}
         for node in reversed(self.steps):
             successor = after.get(node)

@@ -33,6 +33,7 @@ class Function:
     numpy: str
     mpmath: Callable[[Any, Any], Any]
     odd: bool = False
+    even: bool = False
     positive: bool = False
     domain: str = ""
     definition: Callable[[Form], Form] | None = None
@@ -63,7 +64,7 @@ _ROWS = (
     ),
     Function("tanh", r"\tanh", "tanh", "xp.tanh({x})", lambda mp, x: mp.tanh(x), odd=True),
     Function("sin", r"\sin", "sin", "xp.sin({x})", lambda mp, x: mp.sin(x), odd=True),
-    Function("cos", r"\cos", "cos", "xp.cos({x})", lambda mp, x: mp.cos(x)),
+    Function("cos", r"\cos", "cos", "xp.cos({x})", lambda mp, x: mp.cos(x), even=True),
     Function(
         "relu",
         r"\operatorname{ReLU}",

@@ -1,7 +1,7 @@
-"""Products, sums and transposes of matrices, kept in the order in which they were written.
+"""Sums, transposes, quotients and entrywise products, kept in the order in which they were written.
 
-Left-deep chains are flat (``A @ B @ C`` is one product of three factors, ``A + B - C`` one sum of
-three terms), so that chains of thousands do not recurse; ``A @ (B @ C)`` keeps its parentheses.
+Left-deep chains are flat (``A + B - C`` is one sum of three terms), so that chains of thousands do
+not recurse; ``A + (B + C)`` keeps its parentheses.
 """
 
 from __future__ import annotations
@@ -17,105 +17,36 @@ from symattn.meaning.form import (
     Form,
     Mul,
     Place,
-    place,
     reciprocal,
-    sum_over,
     times,
     total,
 )
 from symattn.nodes.arrays import ArrayContext
-from symattn.nodes.core import Agreement, Arguments, Node, as_matrix, as_operand, operation
-from symattn.nodes.fixes import Candidate, declared_equal, facts, smallest_fix, transposed
+from symattn.nodes.core import (
+    Agreement,
+    Arguments,
+    Node,
+    as_matrix,
+    as_operand,
+    operation,
+)
+from symattn.nodes.fixes import (
+    Candidate,
+    declared_equal,
+    facts,
+    smallest_fix,
+    transposed,
+    turned,
+)
 from symattn.nodes.inputs import Ones
+from symattn.nodes.products import MatrixProduct, factor
 from symattn.nodes.scalars import scalar_form
 from symattn.notation.code import brief
 from symattn.notation.rows import Binding, Kind, Notation
 from symattn.tags import Size
 
-
-def _tags_of(values: tuple[Any, ...]) -> frozenset[str]:
-    return frozenset(tag for value in values if isinstance(value, Node) for tag in value.tags)
-
-
-@operation("product")
-class MatrixProduct(Node):
-    """``A B``: factors side by side, matrices and scalars in the order written."""
-
-    notation = Notation(Kind.PRODUCT, Binding.PRODUCT)
-
-    @classmethod
-    def _accept(cls, *factors: Any) -> Arguments:
-        tags = _tags_of(factors)
-        operands = tuple(as_operand(factor, tags) for factor in factors)
-        if operands and isinstance(operands[0], MatrixProduct):
-            operands = operands[0].operands + operands[1:]
-        if not any(isinstance(operand, Node) for operand in operands):
-            raise NotAnOperandError("a product of scalars", "a matrix expression needs a matrix")
-        return operands
-
-    @classmethod
-    def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
-        factors = [operand for operand in operands if isinstance(operand, Node)]
-        for left, right in zip(factors, factors[1:], strict=False):
-            if not agreement(left.sizes[1], right.sizes[0]):
-                raise ShapeError(
-                    f"{_factor(left)} @ {_factor(right)}",
-                    facts((left, right)),
-                    f"the columns of {brief(left)} are {left.sizes[1]}, "
-                    f"but the rows of {brief(right)} are {right.sizes[0]}",
-                    smallest_fix(_product_fixes(operands, left, right)),
-                )
-        return factors[0].sizes[0], factors[-1].sizes[1]
-
-    def meaning(self, row: Place, column: Place) -> Form:
-        """``Σ_c A[i, c] B[c, j]``."""
-        factors: list[Form] = []
-        sums: list[Place] = []
-        left, remaining = row, len(self.matrices)
-        for operand in self.operands:
-            if not isinstance(operand, Node):
-                factors.append(scalar_form(cast(sympy.Expr, operand)))
-                continue
-            remaining -= 1
-            right = place(operand.sizes[1]) if remaining else column
-            if remaining:
-                sums.append(right)
-            factors.append(operand.meaning(left, right))
-            left = right
-        body = times(factors)
-        for bound in reversed(sums):
-            body = sum_over(bound, body)
-        return body
-
-    def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
-        """Return ``a * b @ c``: scalars multiply entry by entry, matrices as matrices."""
-        code = operands[0]
-        seen_matrix = isinstance(self.operands[0], Node)
-        for operand, source in zip(self.operands[1:], operands[1:], strict=True):
-            both = seen_matrix and isinstance(operand, Node)
-            code = f"({code} {'@' if both else '*'} {source})"
-            seen_matrix = seen_matrix or isinstance(operand, Node)
-        return code
-
-
-def _factor(node: Node) -> str:
-    written = brief(node)
-    return f"({written})" if node.notation.binding < Binding.PRODUCT else written
-
-
-def _product_fixes(operands: Arguments, left: Node, right: Node) -> Iterator[Candidate]:
-    """Yield the product with the pair that clashes transposed or swapped, then declared equal."""
-    matrices = [k for k, operand in enumerate(operands) if isinstance(operand, Node)]
-    at, after = next(
-        (i, j)
-        for i, j in zip(matrices, matrices[1:], strict=False)
-        if operands[i] is left and operands[j] is right
-    )
-    for pair in (*transposed((left, right)), (right, left), *transposed((right, left))):
-        changed = list(operands)
-        changed[at], changed[after] = pair
-        yield Candidate(lambda changed=changed: MatrixProduct(*changed))
-    yield from declared_equal(left.sizes[1], right.sizes[0], lambda: MatrixProduct(*operands))
+_SHOWN = 6
+"""So many terms of a sum are shown in an error."""
 
 
 @operation("transpose")
@@ -150,14 +81,16 @@ class MatrixSum(Node):
 
     @classmethod
     def _accept(cls, *terms: Any) -> Arguments:
-        operands = _only_matrices("+", terms)
-        if operands and isinstance(operands[0], MatrixSum):
-            operands = cast(tuple[Node, ...], operands[0].operands) + operands[1:]
-        return operands
+        return _only_matrices("+", terms)
 
     @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
-        return require_one_shape(cls, "+", operands, agreement)
+        return require_one_shape(cls, operands, agreement)
+
+    @classmethod
+    def _flat(cls, operands: Arguments) -> Arguments:
+        first = operands[0]
+        return first.operands + operands[1:] if isinstance(first, MatrixSum) else operands
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``A[i, j] + B[i, j]``."""
@@ -200,10 +133,10 @@ class Quotient(Node):
     @classmethod
     def _accept(cls, numerator: Any, denominator: Any) -> Arguments:
         top = as_matrix(numerator, "a quotient")
-        bottom = as_operand(denominator, _tags_of((top,)))
+        bottom = as_operand(denominator, frozenset(top.tags))
         if isinstance(bottom, Node):
             raise OperationRefusedError(
-                f"{_factor(top)} / {_factor(bottom)}",
+                f"{factor(top)} / {factor(bottom)}",
                 "to divide entry by entry write "
                 f"sa.hadamard({brief(top)}, sa.reciprocal({brief(bottom)}))",
             )
@@ -241,7 +174,7 @@ class Hadamard(Node):
 
     @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
-        return require_one_shape(cls, "∘", operands, agreement)
+        return require_one_shape(cls, operands, agreement)
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``A[i, j] · B[i, j]``."""
@@ -270,62 +203,119 @@ def hadamard(*factors: Any) -> Node:
 
 @operation("difference")
 def difference(left: Any, right: Any) -> Node:
-    """Return ``left - right``, a sum with a negated term."""
+    """Return ``left - right``, a sum with a negated term.
+
+    >>> import symattn as sa
+    >>> A, B = sa.matrix("A", "n", "m"), sa.matrix("B", "n", "m")
+    >>> (A - B).operands
+    (A, -B)
+    """
     _only_matrices("-", (left, right))
     return MatrixSum(left, Negated(right))
 
 
 def _only_matrices(sign: str, values: tuple[Any, ...]) -> tuple[Node, ...]:
-    tags = _tags_of(values)
-    operands = tuple(as_operand(value, tags) for value in values)
+    if not values:
+        raise OperationRefusedError(f"{sign} of nothing", "give two matrices or more")
+    operands = tuple(as_operand(value) for value in values)
     for operand in operands:
         if not isinstance(operand, Node):
             raise OperationRefusedError(
                 f" {sign} ".join(brief(value) for value in values),
                 "both sides have to be matrices of one shape; "
-                f"for {brief(operand)} at every entry write {brief(operand)} * sa.ones(rows, columns)",
+                f"for {brief(operand)} at every entry write {brief(operand)} * "
+                "sa.ones(rows, columns)",
             )
     return cast(tuple[Node, ...], operands)
 
 
 def require_one_shape(
-    cls: type[Node], sign: str, operands: Arguments, agreement: Agreement
+    cls: type[Node], operands: Arguments, agreement: Agreement
 ) -> tuple[Size, Size]:
-    """Return the one shape of all operands, or raise `ShapeError` with a fix."""
-    matrices = cast(tuple[Node, ...], operands)
-    first = matrices[0]
-    for at, other in enumerate(matrices[1:], start=1):
-        for axis, name in enumerate(("rows", "columns")):
-            if agreement(first.sizes[axis], other.sizes[axis]):
-                continue
-            raise ShapeError(
-                f" {sign} ".join(brief(matrix) for matrix in matrices),
-                facts((first, other)),
-                f"the {name} of {brief(first)} are {first.sizes[axis]}, "
-                f"but those of {brief(other)} are {other.sizes[axis]}",
-                smallest_fix(_one_shape_fixes(cls, matrices, at, axis)),
-            )
+    """Return the one shape of all operands, or raise `ShapeError` with a fix.
+
+    >>> import symattn as sa
+    >>> X, b = sa.matrix("X", "d", "n"), sa.vector("b", "d")
+    >>> sa.hadamard(X, b)
+    Traceback (most recent call last):
+        ...
+    symattn.errors.ShapeError: hadamard(X, b) does not fit: the columns of X are n, but those of ...
+      X ∈ M^{d×n}
+      b ∈ M^{d×1}
+      this fits: hadamard(X, b @ ones(1, n))
+    """
+    first, *others = cast(tuple[Node, ...], operands)
+    for other in others:
+        for axis in (0, 1):
+            if not agreement(first.sizes[axis], other.sizes[axis]):
+                raise _unequal(cls, cast(tuple[Node, ...], cls._flat(operands)), other, axis)
     return first.sizes
 
 
+def _unequal(cls: type[Node], matrices: tuple[Node, ...], other: Node, axis: int) -> ShapeError:
+    """Return the error for an operand whose shape is not that of the first."""
+    first, second = _positive(matrices[0]), _positive(other)
+    return ShapeError(
+        _written(cls, matrices),
+        facts((first, second)),
+        f"the {('rows', 'columns')[axis]} of {brief(first)} are {first.sizes[axis]}, "
+        f"but those of {brief(second)} are {second.sizes[axis]}",
+        *smallest_fix(_one_shape_fixes(cls, matrices, other)),
+    )
+
+
+def _positive(term: Node) -> Node:
+    """Return X for -X: whoever writes A - X means X."""
+    return term.matrices[0] if isinstance(term, Negated) else term
+
+
+def _written(cls: type[Node], matrices: tuple[Node, ...]) -> str:
+    """Return how the operands were combined, as Python; of a long chain the beginning."""
+    if cls is not MatrixSum:
+        return "hadamard(" + ", ".join(brief(matrix) for matrix in matrices) + ")"
+    first, *rest = matrices[:_SHOWN]
+    terms = (
+        f" {'-' if isinstance(term, Negated) else '+'} {brief(_positive(term))}" for term in rest
+    )
+    return brief(first) + "".join(terms) + (" + …" if len(matrices) > _SHOWN else "")
+
+
 def _one_shape_fixes(
-    cls: type[Node], matrices: tuple[Node, ...], at: int, axis: int
+    cls: type[Node], matrices: tuple[Node, ...], other: Node
 ) -> Iterator[Candidate]:
     """Yield the operands transposed, broadcast with ones, or with the clash declared equal."""
-    for changed in transposed(matrices):
-        yield Candidate(lambda changed=changed: cls(*changed))
-    for narrow, wide in ((at, 0), (0, at)):
-        full = matrices[wide].sizes
-        for broadcast in _broadcasts(matrices[narrow], full):
-            changed = (*matrices[:narrow], broadcast, *matrices[narrow + 1 :])
-            yield Candidate(lambda changed=changed: cls(*changed))
-    clash = matrices[0].sizes[axis], matrices[at].sizes[axis]
-    yield from declared_equal(*clash, lambda: cls(*matrices))
+    at = next(k for k, matrix in enumerate(matrices) if matrix is other)
+    first, second = _positive(matrices[0]), _positive(other)
+    changes = [(at, turned(second)), (0, turned(first))]
+    changes += [(at, wide) for wide in _broadcasts(second, first.sizes)]
+    changes += [(0, wide) for wide in _broadcasts(first, second.sizes)]
+    for where, positive in changes:
+        before = matrices[where]
+        changed = Negated(positive) if isinstance(before, Negated) else positive
+        operands = (*matrices[:where], changed, *matrices[where + 1 :])
+        yield Candidate(
+            lambda operands=operands: cls(*operands),
+            part=lambda positive=positive, before=before: (positive, brief(_positive(before))),
+        )
+    for operands in transposed(matrices):
+        yield Candidate(lambda operands=operands: cls(*operands))
+    clashes = {
+        clash
+        for matrix in matrices
+        for clash in zip(first.sizes, matrix.sizes, strict=True)
+        if clash[0] != clash[1]
+    }
+    yield from declared_equal(sorted(clashes, key=str), lambda: cls(*matrices))
 
 
 def _broadcasts(narrow: Node, full: tuple[Size, Size]) -> Iterator[Node]:
-    for vector in (narrow, narrow.T):
-        if vector.sizes[1].is_one:
-            yield MatrixProduct(vector, Ones(Size.of(1), full[1]))
-        if vector.sizes[0].is_one:
-            yield MatrixProduct(Ones(full[0], Size.of(1)), vector)
+    """Yield a vector or a single number repeated, with ones, to the full shape."""
+    across, down = Ones(Size.of(1), full[1]), Ones(full[0], Size.of(1))
+    for vector in (narrow, turned(narrow)):
+        is_column, is_row = vector.sizes[1].is_one, vector.sizes[0].is_one
+        if is_column and is_row:
+            yield MatrixProduct(down, vector, across)
+        elif is_column:
+            yield MatrixProduct(vector, across)
+        elif is_row:
+            yield MatrixProduct(down, vector)

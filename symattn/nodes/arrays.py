@@ -38,7 +38,13 @@ class ArrayContext:
 
 
 def size_code(size: Size, context: ArrayContext) -> str:
-    """Return the source of a size, an integer."""
+    """Return the source of a size, an integer.
+
+    >>> from symattn.tags import parse_size
+    >>> context = ArrayContext("numpy.{}".format, "{}_size".format, "float")
+    >>> size_code(parse_size("2*n + 1"), context)
+    '(2 * n_size + 1)'
+    """
     terms = []
     for coefficient, powers in size.terms:
         factors = [str(coefficient)] if coefficient != 1 or not powers else []
@@ -53,7 +59,13 @@ def size_code(size: Size, context: ArrayContext) -> str:
 
 
 def scalar_code(form: Form, context: ArrayContext) -> str:
-    """Return the source of a scalar, a Python number, which leaves the arrays' dtype alone."""
+    """Return the source of a scalar, a Python number, which leaves the arrays' dtype alone.
+
+    >>> from fractions import Fraction
+    >>> context = ArrayContext("numpy.{}".format, "{}_size".format, "float")
+    >>> scalar_code(Power(Extent(Size.tag("n")), Fraction(-1, 2)), context)
+    '((n_size) ** -0.5)'
+    """
     match form:
         case Number(value):
             return (
@@ -87,6 +99,11 @@ def scalar_code(form: Form, context: ArrayContext) -> str:
 def inline(root: Node, call: Callable[[str], str]) -> str:
     """Return one expression that computes a whole formula from arrays named like its inputs.
 
+    >>> import symattn as sa
+    >>> X = sa.matrix("X", *sa.dims("n m"))
+    >>> inline(X @ X.T / sa.dim("m"), "numpy.{}".format)
+    '((X @ X.swapaxes(-1, -2)) / X.shape[-1])'
+
     A tag that is an axis of an input is read off its shape; any other has to be an argument.
     """
     axes: dict[str, str] = {}
@@ -102,13 +119,10 @@ def inline(root: Node, call: Callable[[str], str]) -> str:
     )
     code: dict[Node, str] = {}
     for node in root.walk():
-        parts = (
-            [
-                code[operand] if part is operand else scalar_code(part, context)
-                for operand, part in zip(node.operands, node.parts, strict=True)
-            ]
-            if not node.is_sized
-            else []
+        matrices = iter(node.matrices)
+        parts = tuple(
+            scalar_code(part, context) if isinstance(part, Form) else code[next(matrices)]
+            for part in node.parts
         )
-        code[node] = node.array_code(tuple(parts), context)
+        code[node] = node.array_code(parts, context)
     return code[root]

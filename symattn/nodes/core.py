@@ -14,23 +14,26 @@ A subclass states how it is written (``notation``), which operands it takes (``_
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self, TypeVar
 
 import sympy
-from sympy.printing.pretty.stringpict import prettyForm
 
-from symattn.errors import NotAnOperandError, OperationRefusedError, TextRefusedError
+from symattn.errors import (
+    NotAnOperandError,
+    OperationRefusedError,
+    SymbolClashError,
+    TextRefusedError,
+)
 from symattn.meaning.form import Form, Place
-from symattn.nodes.arrays import ArrayContext, inline
-from symattn.nodes.given import Given, in_force
-from symattn.nodes.refused import Refusals
-from symattn.nodes.scalars import as_scalar, scalar_form
-from symattn.nodes.sizes import Dim, expression_of, refuse_text
-from symattn.notation.code import brief, python
-from symattn.notation.latex import latex
+from symattn.nodes.arrays import ArrayContext
+from symattn.nodes.given import Agreement, Given, in_force
+from symattn.nodes.hooks import WrittenExpr
+from symattn.nodes.scalars import Scalar, as_scalar, scalar_form
+from symattn.nodes.sizes import Dim, expression_of, refuse_text, size_of
+from symattn.nodes.substitution import pairs_of
+from symattn.notation.code import brief
 from symattn.notation.rows import Notation, Printable
-from symattn.notation.text import text
 from symattn.tags import Relations, Size
 
 Arguments = tuple[sympy.Basic, ...]
@@ -42,7 +45,12 @@ _Builder = TypeVar("_Builder", bound=Callable[..., "Node"])
 
 
 def operation(name: str) -> Callable[[_Builder], _Builder]:
-    """Register a class or function as what the operator of that name builds."""
+    """Register a class or function as what the operator of that name builds.
+
+    >>> @operation("twice")
+    ... def twice(x):
+    ...     return x + x
+    """
 
     def register(builder: _Builder) -> _Builder:
         _OPERATIONS[name] = builder
@@ -51,39 +59,20 @@ def operation(name: str) -> Callable[[_Builder], _Builder]:
     return register
 
 
-class Agreement:
-    """Decides whether two sizes are equal, and remembers the relations that this needed."""
-
-    def __init__(self, carried: Relations, available: Relations) -> None:
-        self.needed = carried
-        self._available = available
-
-    def __call__(self, left: Size, right: Size) -> bool:
-        """Tell whether the sizes are equal under the available relations."""
-        if left == right:
-            return True
-        needed = self._available.needed(left, right)
-        if needed is None:
-            return False
-        self.needed = self.needed.merge(needed)
-        return True
-
-
 def _build(operation: str, *operands: Any) -> Node:
     return _OPERATIONS[operation](*operands)
 
 
 def _is_zero(value: Any) -> bool:
     """Tell whether a value is the 0 from which ``sum([A, B])`` starts."""
-    return isinstance(value, int) and not isinstance(value, bool) and value == 0
-
-
-def _operand(value: Any) -> Any:
-    return value if isinstance(value, sympy.Basic) else as_operand(value)
+    return type(value) is int and value == 0
 
 
 def as_operand(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Basic:
     """Return a value as an operand: a node, or a scalar in our symbols.
+
+    >>> as_operand(0.5), as_operand(sympy.Symbol("n"), frozenset({"n"})) == Dim("n")
+    (1/2, True)
 
     Raises `NotAnOperandError` for anything else: text, arrays, booleans, and SymPy's own matrix
     expressions, whose tags nobody has checked.
@@ -95,17 +84,25 @@ def as_operand(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Basic:
     scalar = as_scalar(value, tags)
     if scalar is not None:
         return scalar
+    written = brief(value)
     if getattr(value, "is_Matrix", False):
+        written = f"sympy.{type(value).__name__}(…)"
         reason = "it is SymPy's own matrix, whose tags are not checked; start from sa.matrix"
     elif hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         reason = "arrays are given when the generated function is called; write sa.matrix here"
     else:
         reason = "operands are matrices of symattn, real numbers, scalars and tags"
-    raise NotAnOperandError(brief(value), reason)
+    raise NotAnOperandError(written, reason)
 
 
 def as_matrix(value: Any, call: str) -> Node:
-    """Return a value that has to be a matrix of ours; ``call`` is what takes it."""
+    """Return a value that has to be a matrix of ours; ``call`` is what takes it.
+
+    >>> as_matrix(2, "a transpose")
+    Traceback (most recent call last):
+        ...
+    symattn.errors.NotAnOperandError: 2 cannot stand in a formula: ...
+    """
     if isinstance(value, str):
         raise TextRefusedError(call, value)
     operand = as_operand(value)
@@ -114,7 +111,40 @@ def as_matrix(value: Any, call: str) -> Node:
     raise NotAnOperandError(brief(value), f"{call} takes matrices of symattn, and this is a scalar")
 
 
-class Node(Refusals, sympy.MatrixExpr):
+def tags_of(values: Iterable[Any]) -> frozenset[str]:
+    """Return the tags of the matrices among some values: a symbol beside them may name one.
+
+    >>> import symattn as sa
+    >>> sorted(tags_of([2, sa.ones("n", "m")]))
+    ['m', 'n']
+    """
+    return frozenset(tag for value in values if isinstance(value, Node) for tag in value.tags)
+
+
+def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset[Scalar]]:
+    """Return the tags and the scalars of operands; raise if one name is two of them."""
+    tags: dict[str, None] = {}
+    scalars: set[Scalar] = set()
+    for operand in operands:
+        if isinstance(operand, Node):
+            tags.update(dict.fromkeys(operand.tags))
+            scalars |= operand._scalars
+        else:
+            symbols = sorted(operand.free_symbols, key=str)
+            tags.update((symbol.name, None) for symbol in symbols if isinstance(symbol, Dim))
+            scalars.update(symbol for symbol in symbols if isinstance(symbol, Scalar))
+    meanings: dict[str, str] = dict.fromkeys(tags, "a tag")
+    for scalar in scalars:
+        meaning = "a positive scalar" if scalar.is_positive else "a scalar"
+        other = meanings.setdefault(scalar.name, meaning)
+        if other != meaning:
+            raise SymbolClashError(
+                scalar.name, sorted((other, meaning)), "rename one, or declare it once"
+            )
+    return tuple(tags), frozenset(scalars)
+
+
+class Node(WrittenExpr):
     """A matrix expression with tagged sizes; build one with the operators and functions."""
 
     notation: Notation
@@ -122,14 +152,11 @@ class Node(Refusals, sympy.MatrixExpr):
     axis: int | None = None
     sizes: tuple[Size, Size]
     given: Relations
+    tags: tuple[str, ...]
+    """The names of the tags in the expression, in order of appearance."""
+    _scalars: frozenset[Scalar]
 
-    # SymPy asks the operand of higher priority first; NumPy leaves every operation to us.
-    _op_priority = 1000.0
-    __array_ufunc__ = None
-    is_commutative = False
-    is_number = False
-
-    def __new__(cls, *args: Any) -> Node:
+    def __new__(cls, *args: Any) -> Self:
         given = Relations()
         for argument in args:
             if isinstance(argument, Given):
@@ -137,25 +164,33 @@ class Node(Refusals, sympy.MatrixExpr):
             elif isinstance(argument, Node):
                 given = given.merge(argument.given)
         operands = cls._accept(*(argument for argument in args if not isinstance(argument, Given)))
+        tags, scalars = _one_meaning_a_name(operands)
         agreement = Agreement(given, given.merge(in_force()))
         sizes = cls._check(operands, agreement)
+        if cls.is_sized:
+            tags = tuple(dict.fromkeys(tag for size in sizes for tag in size.tags))
         extra = (Given.of(agreement.needed),) if agreement.needed else ()
-        node = super().__new__(cls, *operands, *extra)
+        node = super().__new__(cls, *cls._flat(operands), *extra)
         node.sizes = sizes
         node.given = agreement.needed
+        node.tags = tags
+        node._scalars = scalars
         return node
 
     # What a subclass states.
 
-    @classmethod
-    @abstractmethod
-    def _accept(cls, *operands: Any) -> Arguments:
-        """Return the operands as SymPy arguments, flattened; raise for what is not an operand."""
+    _accept: ClassVar[Callable[..., Arguments]]
+    """Return the operands as SymPy arguments; raise for what is not an operand."""
 
     @classmethod
     @abstractmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
         """Return the sizes (rows, columns) that fit the operands, or raise `ShapeError`."""
+
+    @classmethod
+    def _flat(cls, operands: Arguments) -> Arguments:
+        """Return the operands as they are kept, after the check: chains are opened up."""
+        return operands
 
     @abstractmethod
     def meaning(self, row: Place, column: Place) -> Form:
@@ -178,7 +213,7 @@ class Node(Refusals, sympy.MatrixExpr):
         if self.is_sized:
             return ()
         return tuple(
-            operand if isinstance(operand, Node) else scalar_form(operand)  # pyright: ignore
+            operand if isinstance(operand, Node) else scalar_form(operand)
             for operand in self.operands
         )
 
@@ -196,19 +231,6 @@ class Node(Refusals, sympy.MatrixExpr):
     def dims(self) -> tuple[Dim, ...]:
         """Every tag in the expression, in order of appearance."""
         return tuple(Dim(tag) for tag in self.tags)
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The names of the tags in the expression, in order of appearance."""
-        seen: dict[str, None] = {}
-        for node in self.walk():
-            for size in node.sizes if not node.matrices else ():
-                seen.update(dict.fromkeys(size.tags))
-            for operand in node.operands:
-                if not isinstance(operand, Node):
-                    names = sorted(s.name for s in operand.free_symbols if isinstance(s, Dim))
-                    seen.update(dict.fromkeys(names))
-        return tuple(seen)
 
     @property
     def free_symbols(self) -> set[sympy.Basic]:
@@ -247,12 +269,9 @@ class Node(Refusals, sympy.MatrixExpr):
         """The named matrices of the expression, in order of appearance."""
         return tuple(node for node in self.walk() if node.is_input)
 
-    def scalars(self) -> tuple[sympy.Symbol, ...]:
+    def scalars(self) -> tuple[Scalar, ...]:
         """The scalar inputs of the expression, by name."""
-        found = {
-            s for s in self.free_symbols if isinstance(s, sympy.Symbol) and not isinstance(s, Dim)
-        }
-        return tuple(sorted(found, key=lambda symbol: symbol.name))
+        return tuple(sorted(self._scalars, key=lambda symbol: symbol.name))
 
     def rebuilt(self, change: Callable[[Node], Node]) -> Node:
         """Return the node with each matrix operand changed, checked again."""
@@ -294,53 +313,6 @@ class Node(Refusals, sympy.MatrixExpr):
     def __truediv__(self, other: Any) -> Node:
         return _build("quotient", self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
-        raise OperationRefusedError(
-            f"{brief(other)} / {brief(self)}",
-            f"for the reciprocal of every entry write sa.reciprocal({brief(self)})",
-        )
-
-    def __pow__(self, other: Any) -> Any:
-        raise OperationRefusedError(
-            f"{brief(self)}**{brief(other)}",
-            f"for powers of every entry write sa.hadamard({brief(self)}, {brief(self)}), "
-            f"for the matrix power {brief(self)} @ {brief(self)}",
-        )
-
-    def __rpow__(self, other: Any) -> Any:
-        raise OperationRefusedError(
-            f"{brief(other)}**{brief(self)}", "for exponentials of every entry write sa.exp(X)"
-        )
-
-    def _no_integer_division(self, *_others: Any) -> Any:
-        raise OperationRefusedError(f"// and % on {brief(self)}", "divide by a scalar with /")
-
-    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = (
-        _no_integer_division
-    )
-
-    def __abs__(self) -> Any:
-        raise OperationRefusedError(f"abs({brief(self)})", "there is no such function of matrices")
-
-    def _no_order(self, _other: Any) -> Any:
-        raise OperationRefusedError("<, <=, > and >= between matrices", "matrices have no order")
-
-    __lt__ = __le__ = __gt__ = __ge__ = _no_order
-
-    def __getitem__(self, _key: Any) -> Any:
-        raise OperationRefusedError(
-            f"{brief(self)}[…]", "a formula is about whole matrices; sa.latex and sa.text print it"
-        )
-
-    def __iter__(self) -> Any:
-        raise OperationRefusedError(f"iterating over {brief(self)}", "its sizes are symbols")
-
-    def __array__(self, *_args: Any, **_kwargs: Any) -> Any:
-        raise OperationRefusedError(
-            f"turning {brief(self)} into an array",
-            "generate a function with sa.lambdify and call that with arrays",
-        )
-
     @property
     def T(self) -> Node:
         """The transpose, as written: ``X.T.T`` stays so."""
@@ -350,27 +322,7 @@ class Node(Refusals, sympy.MatrixExpr):
         """Return the transpose."""
         return self.T
 
-    # What SymPy asks of an expression.
-
-    def doit(self, **_hints: Any) -> Node:
-        """Return the expression itself: nothing is evaluated."""
-        return self
-
-    def _eval_simplify(self, **_options: Any) -> Node:
-        return self
-
-    def simplify(self, **_options: Any) -> Node:
-        """Return the expression itself: a formula stays as it was written."""
-        return self
-
-    def copy(self) -> Node:
-        """Return the same expression, built again."""
-        return type(self)(*self.args)
-
-    def has(self, *patterns: Any) -> bool:
-        """Tell whether one of the patterns occurs in the expression."""
-        refuse_text("has", *patterns)
-        return bool(super().has(*patterns))
+    # Replacing parts.
 
     def xreplace(self, rule: dict[Any, Any]) -> Any:
         """Replace parts of the expression; the result is checked, and misaligned tags raise.
@@ -382,49 +334,48 @@ class Node(Refusals, sympy.MatrixExpr):
         (m, m)
         """
         refuse_text("xreplace", rule)
-        return super().xreplace({key: _operand(value) for key, value in rule.items()})
+        if not isinstance(rule, Mapping):
+            raise OperationRefusedError(f".xreplace({brief(rule)})", "give a dict {old: new}")
+        return super().xreplace(dict(self._replacement(*pair) for pair in rule.items()))
 
-    def subs(self, *rules: Any, **_options: Any) -> Any:
-        """Replace parts of the expression, given as ``subs(old, new)``, pairs or a dict."""
-        refuse_text("subs", *rules)
-        if len(rules) == 2:
-            return self.xreplace({rules[0]: rules[1]})
+    def _replacement(self, old: Any, new: Any) -> tuple[sympy.Basic, sympy.Basic]:
+        """Return a pair in our symbols: a matrix for a matrix, a size for a tag, and so on."""
+        if isinstance(old, Node):
+            return old, as_matrix(new, f"a replacement for {brief(old)}")
+        part = as_scalar(old, frozenset(self.tags))
+        if part is None or not part.free_symbols:
+            raise NotAnOperandError(brief(old), "only matrices, scalars and tags can be replaced")
+        own = {symbol.name: symbol for symbol in self._scalars}
+        part = part.xreplace({s: own.get(str(s), s) for s in part.free_symbols})
+        if isinstance(part, Dim):
+            return part, expression_of(size_of(new))
+        value = as_operand(new, frozenset(self.tags))
+        if isinstance(value, Node):
+            raise NotAnOperandError(brief(new), f"{part} is a scalar, and this is a matrix")
+        return part, value
+
+    def subs(self, *rules: Any, simultaneous: bool = False, **options: Any) -> Any:
+        """Replace parts of the expression, given as ``subs(old, new)``, pairs or a dict.
+
+        >>> import symattn as sa
+        >>> d, n, m = sa.dims("d n m")
+        >>> sa.matrix("Q", d, n).subs({n: 2 * m}).shape
+        (d, 2*m)
+
+        Pairs are replaced one after another, or at once with ``simultaneous=True``.
+        """
+        if options:
+            refuse_text("subs", list(options.values()))
+            raise OperationRefusedError(
+                f".subs(…, {next(iter(options))}=…)", "there is no such option"
+            )
+        pairs = pairs_of(*rules)
+        if simultaneous:
+            return self.xreplace(dict(pairs))
         result: Any = self
-        for rule in rules:
-            pairs = rule.items() if isinstance(rule, dict) else rule
-            for old, new in pairs:
-                result = result.xreplace({old: new})
+        for old, new in pairs:
+            result = result.xreplace({old: new})
         return result
-
-    def replace(self, query: Any, *_values: Any, **_options: Any) -> Node:
-        """Return the expression itself where SymPy looks for a class that no formula holds."""
-        if isinstance(query, type) and not self.atoms(query):
-            return self
-        raise OperationRefusedError(
-            ".replace", "to change a part write .xreplace({old: new}), which checks the result"
-        )
-
-    def sort_key(self, order: Any = None) -> Any:
-        """Return a key for SymPy's orderings."""
-        return self.class_key(), (1, (str(self),)), sympy.S.One.sort_key(), sympy.S.One
-
-    def _latex(self, _printer: Any) -> str:
-        return latex(self)
-
-    def _sympystr(self, _printer: Any) -> str:
-        return python(self)
-
-    def _pretty(self, _printer: Any) -> Any:
-        return prettyForm(text(self))
-
-    def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {latex(self)}$"
-
-    def _numpycode(self, printer: Any) -> str:
-        return inline(self, lambda name: printer._module_format(f"{printer._module}.{name}"))
-
-    _cupycode = _numpycode
-    _pythoncode = _lambdacode = _numpycode
 
 
 def _refuse_constructor(result: Any) -> Any:
@@ -435,7 +386,7 @@ def _refuse_constructor(result: Any) -> Any:
 
 
 # SymPy's own constructors ask here before they return a sum or product that holds a node.
-sympy.Basic._constructor_postprocessor_mapping[Node] = {  # pyright: ignore
+sympy.Basic._constructor_postprocessor_mapping[Node] = {  # pyright: ignore[reportAttributeAccessIssue]
     "Add": [_refuse_constructor],
     "Mul": [_refuse_constructor],
 }

@@ -12,7 +12,7 @@ from typing import Any, cast
 import sympy
 from sympy.core.symbol import Str
 
-from symattn.errors import NotAnOperandError, NotSupportedError
+from symattn.errors import NotSupportedError, TextRefusedError
 from symattn.meaning.form import Apply, Form, Place
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes.arrays import ArrayContext
@@ -51,7 +51,7 @@ class Elementwise(Node):
     @property
     def function(self) -> str:
         """The name of the function."""
-        return str(self.args[0])
+        return cast(Str, self.args[0]).name
 
     @property
     def label(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -110,14 +110,18 @@ def function(name: str) -> Callable[[Any], Node]:
 
 
 def _apply(name: str, operand: Any) -> Any:
-    if not isinstance(operand, str):
-        value = as_operand(operand)
-        if not isinstance(value, Node):
-            known = _OF_SCALARS.get(name)
-            if known is None:
-                raise NotAnOperandError(str(value), f"{name} takes a matrix, and this is a scalar")
-            return known(value)
-    return Elementwise(name, operand)
+    if isinstance(operand, str):
+        raise TextRefusedError(name, operand)
+    value = as_operand(operand)
+    if isinstance(value, Node):
+        return Elementwise(name, value)
+    known = _OF_SCALARS.get(name)
+    if known is None:
+        raise NotSupportedError(f"{name} of a scalar ({value})")
+    # A symbol of SymPy's own is left as it is: only a matrix beside it says whether it is a tag.
+    result = known(operand if isinstance(operand, sympy.Expr) else value)
+    as_operand(result)
+    return result
 
 
 def exp(x: Any) -> Any:

@@ -14,9 +14,10 @@ from contextvars import ContextVar
 import sympy
 
 from symattn.nodes.sizes import expression_of, size_of
-from symattn.tags import Relations
+from symattn.tags import Relations, Size
 
-_in_force: ContextVar[Relations] = ContextVar("relations in force", default=Relations())
+_NONE = Relations()
+_in_force: ContextVar[Relations] = ContextVar("relations in force", default=_NONE)
 
 
 class Given(sympy.Basic):
@@ -68,5 +69,28 @@ def assuming(*relations: str) -> Iterator[Relations]:
 
 
 def in_force() -> Relations:
-    """Return the relations that are declared right now."""
+    """Return the relations that are declared right now.
+
+    >>> with assuming("m = n"):
+    ...     in_force().text()
+    'm = n'
+    """
     return _in_force.get()
+
+
+class Agreement:
+    """Decides whether two sizes are equal, and remembers the relations that this needed."""
+
+    def __init__(self, carried: Relations, available: Relations) -> None:
+        self.needed = carried
+        self._available = available
+
+    def __call__(self, left: Size, right: Size) -> bool:
+        """Tell whether the sizes are equal under the available relations."""
+        if left == right:
+            return True
+        needed = self._available.needed(left, right)
+        if needed is None:
+            return False
+        self.needed = self.needed.merge(needed)
+        return True

@@ -5,7 +5,7 @@ A symbol is its name *and* its sizes: ``Q ∈ M^{d_k×n}`` and ``Q ∈ M^{n×d_k
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from sympy.core.symbol import Str
 
@@ -37,7 +37,7 @@ class InputMatrix(Node):
     @property
     def name(self) -> str:
         """The name of the matrix."""
-        return str(self.args[0])
+        return cast(Str, self.args[0]).name
 
     @property
     def label(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Rational
+from numbers import Rational, Real
 from typing import Any
 
 import sympy
 
 from symattn.errors import NotAnOperandError, NotSupportedError
 from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
-from symattn.nodes.sizes import Dim, refuse_text, size_of
+from symattn.nodes.sizes import Dim, size_of, without_text
 from symattn.notation.names import check_name
 
 _FUNCTIONS = {
@@ -37,9 +37,9 @@ class Scalar(sympy.Symbol):
         known = {"positive": True} if positive else {"real": True}
         return super().__new__(cls, check_name(name), **known)  # pyright: ignore[reportReturnType]
 
-    def subs(self, *args: Any, **kwargs: Any) -> Any:
-        refuse_text("subs", *args)
-        return super().subs(*args, **kwargs)
+    def subs(self, *rules: Any, **options: Any) -> Any:
+        """Replace as SymPy does, but never with text."""
+        return super().subs(*without_text("subs", *rules), **options)
 
 
 def scalar(name: str, *, positive: bool = False) -> Scalar:
@@ -58,6 +58,9 @@ def scalar(name: str, *, positive: bool = False) -> Scalar:
 def as_scalar(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Expr | None:
     """Return the scalar that a value means, or None if it is no scalar at all.
 
+    >>> as_scalar(0.1), as_scalar("c"), as_scalar(True)
+    (1/10, None, None)
+
     Floats mean the decimal number that they print.  Raises `NotAnOperandError` for scalars that
     are not finite reals, and for SymPy expressions that hide a matrix.
     """
@@ -65,20 +68,24 @@ def as_scalar(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Expr | No
         return None
     if isinstance(value, Rational):
         return sympy.Rational(int(value.numerator), int(value.denominator))
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise NotAnOperandError(str(value), "it is not a finite real number")
-        exact = Fraction(repr(value))
-        return sympy.Rational(exact.numerator, exact.denominator)
+    if isinstance(value, Real):  # a float of Python, NumPy or SymPy
+        return _decimal(value)
     if not isinstance(value, sympy.Expr) or getattr(value, "is_Matrix", False):
         return None
-    return _own(
-        value, tags & {symbol.name for symbol in value.free_symbols if hasattr(symbol, "name")}
-    )
+    return _own(value, tags)
+
+
+def _decimal(value: Any) -> sympy.Expr:
+    """Return the decimal number that a float prints."""
+    if not math.isfinite(value):
+        raise NotAnOperandError(str(value), "it is not a finite real number")
+    exact = Fraction(str(value))
+    return sympy.Rational(exact.numerator, exact.denominator)
 
 
 @lru_cache(maxsize=4096)
 def _own(expr: sympy.Expr, tags: frozenset[str]) -> sympy.Expr:
+    """Return a scalar in our symbols and exact numbers."""
     for part in sympy.preorder_traversal(expr):
         if getattr(part, "is_Matrix", False):
             raise NotAnOperandError(
@@ -86,29 +93,31 @@ def _own(expr: sympy.Expr, tags: frozenset[str]) -> sympy.Expr:
                 "it is a SymPy function of a matrix, whose sizes SymPy does not check; "
                 "use symattn's own, such as sa.tanh(X)",
             )
-    if expr.is_Float or (expr.is_number and (expr.is_finite is False or expr.is_real is False)):
-        if expr.is_Float and expr.is_finite:
-            exact = Fraction(repr(float(expr)))
-            return sympy.Rational(exact.numerator, exact.denominator)
+    if expr.is_number and (expr.is_finite is False or expr.is_real is False):
         raise NotAnOperandError(str(expr), "it is not a finite real number")
-    renamed = {}
-    for symbol in expr.free_symbols:
-        if isinstance(symbol, (Dim, Scalar)):
-            continue
-        if not isinstance(symbol, sympy.Symbol):
-            raise NotAnOperandError(str(expr), f"{symbol} is not a scalar of symattn")
-        name = symbol.name
-        renamed[symbol] = (
-            Dim(name) if name in tags else Scalar(name, positive=bool(symbol.is_positive))
-        )
-    own = expr.xreplace(renamed)
+    exact = {number: _decimal(number) for number in expr.atoms(sympy.Float)}
+    own: Any = expr.xreplace({s: _symbol(s, tags) for s in expr.free_symbols} | exact)
     scalar_form(own)
     return own
 
 
+def _symbol(symbol: Any, tags: frozenset[str]) -> sympy.Symbol:
+    """Return our symbol of that name: the tag, if one has it, or a scalar."""
+    if isinstance(symbol, (Dim, Scalar)):
+        return symbol
+    if type(symbol) is not sympy.Symbol or not symbol.is_commutative or symbol.is_real is False:
+        raise NotAnOperandError(str(symbol), "it is not a real number with a name; see sa.scalar")
+    if symbol.name in tags:
+        return Dim(symbol.name)
+    return Scalar(symbol.name, positive=bool(symbol.is_positive))
+
+
 @lru_cache(maxsize=4096)
-def scalar_form(expr: sympy.Expr) -> Form:
+def scalar_form(expr: Any) -> Form:
     """Return what a scalar means.
+
+    >>> scalar_form(sympy.sqrt(Scalar("c")))
+    Power(base=Parameter(name='c', positive=False), exponent=Fraction(1, 2))
 
     Raises `NotSupportedError` for SymPy functions that have no row in the table of functions.
     """
@@ -118,12 +127,11 @@ def scalar_form(expr: sympy.Expr) -> Form:
         return Parameter(expr.name, bool(expr.is_positive))
     if isinstance(expr, sympy.Rational):
         return Number(Fraction(int(expr.p), int(expr.q)))
-    if isinstance(expr, sympy.Float):
-        return Number(Fraction(repr(float(expr))))
     if expr is sympy.E:
         return Apply("exp", Number(Fraction(1)))
     if isinstance(expr, sympy.Add):
-        return Add(tuple(scalar_form(term) for term in expr.as_ordered_terms()))
+        terms: Any = expr.as_ordered_terms()
+        return Add(tuple(scalar_form(term) for term in terms))
     if isinstance(expr, sympy.Mul):
         return Mul(tuple(scalar_form(factor) for factor in expr.as_ordered_factors()))
     if isinstance(expr, sympy.Pow) and isinstance(expr.exp, sympy.Rational):

@@ -6,13 +6,17 @@ know nothing of SymPy; a symbol of the same name is the same tag, whatever its a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import sympy
 
-from symattn.errors import SizeError, TextRefusedError
+from symattn.errors import SizeError, SizeSyntaxError, TextRefusedError
+from symattn.notation.code import brief
 from symattn.tags import Quotient, Size, check_size, check_tag_name, parse_size
+from symattn.tags.grammar import MAX_DIGITS, MAX_EXPONENT, MAX_TERMS
 
 
 class Dim(sympy.Symbol):
@@ -26,23 +30,49 @@ class Dim(sympy.Symbol):
     __slots__ = ()
 
     def __new__(cls, name: str, **_assumptions: Any) -> Dim:
-        symbol = super().__new__(cls, check_tag_name(name), integer=True, positive=True)
+        symbol = super().__new__(cls, check_tag_name(_text(name)), integer=True, positive=True)
         return symbol  # pyright: ignore[reportReturnType]
 
-    def subs(self, *args: Any, **kwargs: Any) -> Any:
-        refuse_text("subs", *args)
-        return super().subs(*args, **kwargs)
+    def subs(self, *rules: Any, **options: Any) -> Any:
+        """Replace as SymPy does, but never with text."""
+        return super().subs(*without_text("subs", *rules), **options)
 
 
 def refuse_text(call: str, *values: Any) -> None:
-    """Raise if a string stands among the values: SymPy would evaluate it."""
+    """Raise if a string stands among the values: SymPy would evaluate it.
+
+    >>> refuse_text("subs", {Dim("n"): [1, "m"]})
+    Traceback (most recent call last):
+        ...
+    symattn.errors.TextRefusedError: subs does not take text ('m'): text is never evaluated; ...
+    """
     for value in values:
         if isinstance(value, str):
             raise TextRefusedError(call, value)
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             refuse_text(call, *value, *value.values())
-        elif isinstance(value, (list, tuple, set)):
+        elif _holds_values(value):
             refuse_text(call, *value)
+
+
+def without_text(call: str, *values: Any) -> tuple[Any, ...]:
+    """Return the values, iterables as lists, after refusing text in any of them.
+
+    >>> without_text("subs", iter([1, 2]))
+    ([1, 2],)
+    """
+    listed = tuple(
+        list(value) if isinstance(value, Iterator) or _holds_values(value) else value
+        for value in values
+    )
+    refuse_text(call, *listed)
+    return listed
+
+
+def _holds_values(value: Any) -> bool:
+    """Tell whether SymPy would take a value as a collection of others, and it can be read twice."""
+    is_collection = isinstance(value, Iterable) and not isinstance(value, (sympy.Basic, Mapping))
+    return is_collection and not isinstance(value, Iterator)
 
 
 def dim(name: str) -> Dim:
@@ -65,9 +95,16 @@ def dims(names: str) -> tuple[Dim, ...]:
 
     Names are separated by spaces or commas.  Raises `SizeSyntaxError` if one is not a name.
     """
-    if not isinstance(names, str):
-        raise TypeError(f"dims takes one text of names such as 'd_k n m', not {names!r}")
-    return tuple(Dim(name) for name in names.replace(",", " ").split())
+    found = _text(names).replace(",", " ").split()
+    if not found:
+        raise SizeSyntaxError(names, len(names), "a letter", what="the names of tags")
+    return tuple(Dim(name) for name in found)
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise SizeSyntaxError(brief(name), 0, "text such as 'd_k'", what="the name of a tag")
+    return name
 
 
 def size_of(value: Any) -> Size:
@@ -75,7 +112,7 @@ def size_of(value: Any) -> Size:
 
     >>> h, d_k = dims("h d_k")
     >>> size_of(h * d_k + 2)
-    Size('2 + d_k*h')
+    Size('h*d_k+2')
     """
     if isinstance(value, Size):
         return value
@@ -83,36 +120,39 @@ def size_of(value: Any) -> Size:
         return parse_size(value)
     if isinstance(value, sympy.Expr) and not value.is_Integer:
         return _from_sympy(value)
-    return Size.of(check_size("a size", int(value) if isinstance(value, sympy.Integer) else value))
+    number = check_size("a size", int(value) if isinstance(value, sympy.Integer) else value)
+    if number >= 10**MAX_DIGITS:
+        raise SizeError("too large")
+    return Size.of(number)
 
 
 @lru_cache(maxsize=4096)
-def _from_sympy(expr: sympy.Expr) -> Size:
-    if isinstance(expr, sympy.Symbol):
+def _from_sympy(expr: Any) -> Size:
+    """Return a polynomial of SymPy as a size; what is no polynomial of tags is refused."""
+    # Not a scalar of ours, nor a Dummy, which are symbols too.
+    if isinstance(expr, Dim) or type(expr) is sympy.Symbol:
         return Size.tag(check_tag_name(expr.name))
-    if isinstance(expr, sympy.Integer):
-        return Size.of(int(expr))
-    if isinstance(expr, sympy.floor):
-        return _from_sympy(expr.args[0])  # pyright: ignore[reportArgumentType]
-    if isinstance(expr, sympy.Add):
-        total = Size.of(0)
-        for term in expr.args:
-            total = total + _from_sympy(term)  # pyright: ignore[reportArgumentType]
-        return total
-    if isinstance(expr, sympy.Mul):
-        numerator, denominator = expr.as_numer_denom()
-        if denominator != 1:
-            return _from_sympy(numerator) // _from_sympy(denominator)
-        product = Size.of(1)
-        for factor in expr.args:
-            product = product * _from_sympy(factor)  # pyright: ignore[reportArgumentType]
-        return product
-    if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and 0 < int(expr.exp) <= 16:
-        base, power = _from_sympy(expr.base), Size.of(1)  # pyright: ignore[reportArgumentType]
-        for _ in range(int(expr.exp)):
-            power = power * base
-        return power
-    raise SizeError("positive", tag="a size", value=expr)
+    match expr:
+        case sympy.Integer():
+            size = Size.of(int(expr))
+        case sympy.floor():  # n // 2
+            size = _from_sympy(expr.args[0])
+        case sympy.Add():
+            size = sum((_from_sympy(term) for term in expr.args), start=Size.of(0))
+        case sympy.Mul() if expr.as_numer_denom()[1] != 1:
+            above, below = expr.as_numer_denom()
+            size = _from_sympy(above) // _from_sympy(below)
+        case sympy.Mul():
+            size = prod((_from_sympy(factor) for factor in expr.args), start=Size.of(1))
+        case sympy.Pow(exp=sympy.Integer() as exponent) if exponent > 0:
+            if exponent > MAX_EXPONENT:
+                raise SizeError("too large")
+            size = _from_sympy(expr.base) ** int(exponent)
+        case _:
+            raise SizeError("positive", tag="a size", value=brief(expr))
+    if len(size.terms) > MAX_TERMS:
+        raise SizeError("too large")
+    return size
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,8 @@ each row, and ``over=`` names the tag that is summed over.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from numbers import Integral
+from typing import Any, ClassVar, cast
 
 import sympy
 
@@ -27,16 +28,15 @@ _EVERY = ("every column", "every row")
 class _AlongAxis(Node):
     """An operation along one axis of a matrix: arguments are the matrix and the axis."""
 
+    call: ClassVar[str]
+    """The function that builds it."""
+
     @classmethod
     def _accept(cls, operand: Any, axis: Any) -> Arguments:
-        if isinstance(axis, bool) or axis not in (0, 1):
-            raise AxisError(
-                f"{cls.__name__.lower()}(…, axis={axis!r})",
-                (),
-                "an axis is 0 or 1",
-                "axis=0 runs down each column, axis=1 along each row",
-            )
-        return as_matrix(operand, cls.__name__.lower()), sympy.Integer(axis)
+        matrix = as_matrix(operand, cls.call)
+        if isinstance(axis, bool) or not isinstance(axis, Integral) or axis not in (0, 1):
+            raise _axis_error(matrix, cls.call, f"axis={brief(axis)}", "an axis is 0 or 1")
+        return matrix, sympy.Integer(int(axis))
 
     @property
     def axis(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -77,6 +77,7 @@ class Softmax(_AlongAxis):
     """``exp(x)`` normalised to sum to one along an axis."""
 
     notation = Notation(Kind.SOFTMAX, Binding.APPLICATION)
+    call = "softmax"
 
     @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
@@ -101,11 +102,12 @@ class MaxAlong(_AlongAxis):
     """The largest entry along an axis, whose size becomes one."""
 
     notation = Notation(Kind.MAXIMUM, Binding.APPLICATION)
+    call = "max"
 
     @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
         rows, columns = cast(Node, operands[0]).sizes
-        return (Size.of(1), columns) if int(operands[1]) == 0 else (rows, Size.of(1))
+        return (Size.of(1), columns) if operands[1] == sympy.S.Zero else (rows, Size.of(1))
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``max_t X[t, j]``."""
@@ -147,19 +149,28 @@ def max(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
 def _along(call: str, x: Any, axis: int | None, over: Any) -> tuple[Node, int]:
     """Return the matrix and the axis that a call names, by number or by tag."""
     matrix = as_matrix(x, call)
-    written = brief(matrix)
-    choices = " or ".join(
-        f"{call}({written}, axis={k}) along {_EVERY[k]}, over {matrix.sizes[k]}" for k in (0, 1)
-    )
-    if (axis is None) == (over is None):
-        clash = "the axis is missing" if axis is None else "give axis= or over=, not both"
-        raise AxisError(f"{call}({written})", facts((matrix,)), clash, choices)
+    if axis is not None and over is not None:
+        raise _axis_error(
+            matrix, call, f"axis={brief(axis)}, over=…", "give axis= or over=, not both"
+        )
+    if axis is not None:
+        return matrix, axis
     if over is None:
-        return matrix, cast(int, axis)
+        raise _axis_error(matrix, call, "", "the axis is missing")
     wanted = size_of(over)
     relations = matrix.given.merge(in_force())
     found = [k for k in (0, 1) if relations.needed(matrix.sizes[k], wanted) is not None]
     if len(found) != 1:
         clash = f"over={wanted} names {'both axes' if found else 'neither axis'}"
-        raise AxisError(f"{call}({written}, over={wanted})", facts((matrix,)), clash, choices)
+        raise _axis_error(matrix, call, f"over={wanted}", clash)
     return matrix, found[0]
+
+
+def _axis_error(matrix: Node, call: str, said: str, clash: str) -> AxisError:
+    """Return the error for an axis that is not there, with both that are."""
+    written = brief(matrix)
+    choices = " or ".join(
+        f"{call}({written}, axis={k}) along {_EVERY[k]}, over {matrix.sizes[k]}" for k in (0, 1)
+    )
+    arguments = ", ".join(filter(None, (written, said)))
+    return AxisError(f"{call}({arguments})", facts((matrix,)), clash, choices)

@@ -32,7 +32,7 @@ def python(expr: Printable | Form) -> str:
     Names are spelt as identifiers; functions are those of symattn, and ``Rational`` is SymPy's.
     """
     check_printable("python", expr)
-    return _PYTHON.write(expr).text
+    return PythonPrinter().write(expr).text
 
 
 class PythonPrinter(Printer):
@@ -180,9 +180,6 @@ class PythonPrinter(Printer):
         Kind.ONES: _ones,
         Kind.IDENTITY: _identity,
     }
-
-
-_PYTHON = PythonPrinter()
 
 
 def brief(value: object, limit: int = 60) -> str:

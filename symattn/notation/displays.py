@@ -5,39 +5,35 @@ They use only what every dialect takes: ``aligned``, never ``align*``, ``\tag`` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from symattn.meaning.form import Form
-from symattn.notation.dialects import Dialect, dialect_named
+from symattn.notation.dialects import dialect_named
 from symattn.notation.glyphs import latex_name
 from symattn.notation.latex import latex, latex_space
-from symattn.notation.names import check_name
-from symattn.notation.presets import Preset
+from symattn.notation.names import NAME, check_name
+from symattn.notation.presets import PRESETS, Preset
 from symattn.notation.rows import Printable
 from symattn.tags import Size
 
 Shape = tuple[Size, Size]
 
-_SPECIAL = str.maketrans(
-    {
-        "\\": r"\backslash ",
-        "{": r"\{",
-        "}": r"\}",
-        "$": r"\$",
-        "&": r"\&",
-        "#": r"\#",
-        "%": r"\%",
-        "_": r"\_",
-        "^": r"\hat{} ",
-        "~": r"\sim ",
-    }
-)
+# What \text{…} does not print as it stands, as it is written outside of it.
+_OUTSIDE_TEXT = {
+    "\\": r"\backslash ",
+    "^": r"\hat{}",
+    "~": r"\sim ",
+    **{sign: "\\" + sign for sign in "{}$&#%_"},
+    **{sign: sign for sign in "<>|"},
+}
+_READ_IN_TEXT = re.compile(rf"{NAME.pattern}|.", re.DOTALL)
 
 
 def latex_operator(name: str, preset: Preset, dialect: str = "latex") -> str:
     r"""Return the name of a function, ``\operatorname{Attention}`` or ``f``."""
     label = latex_name(check_name(name), preset)[0].replace(r"\mathrm", r"\operatorname", 1)
-    return _in_dialect(label, dialect_named(dialect))
+    return dialect_named(dialect).adapted(label)
 
 
 def latex_signature(
@@ -96,7 +92,7 @@ def latex_softmax_definition(preset: Preset, *, dialect: str = "latex") -> str:
         rf"{preset.softmax_matrix}({matrix}) := "
         rf"\begin{{bmatrix}} {line(first)}{between}{line(last)} \end{{bmatrix}}"
     )
-    return _in_dialect(written, dialect_named(dialect))
+    return dialect_named(dialect).adapted(written)
 
 
 def latex_aligned(lines: Sequence[tuple[str, str, str]]) -> str:
@@ -108,15 +104,32 @@ def latex_aligned(lines: Sequence[tuple[str, str, str]]) -> str:
     &= C^TB^T && \text{(transpose of a product)}
     \end{aligned}
 
-    Left and right are LaTeX, a reason is plain text; an empty left side continues the line above.
+    Left and right are LaTeX, a reason is plain text, in which names such as ``W^Q`` are set with
+    their scripts; an empty left side continues the line above.
     """
     rows = [
-        f"{left} &= {right}".lstrip()
-        + (rf" && \text{{({reason.translate(_SPECIAL)})}}" if reason else "")
+        f"{left} &= {right}".lstrip() + (f" && {_text(f'({reason})')}" if reason else "")
         for left, right, reason in lines
     ]
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
 
 
-def _in_dialect(text: str, dialect: Dialect) -> str:
-    return text.replace(r"\operatorname", dialect.operator)
+def _text(plain: str) -> str:
+    r"""Return plain text as LaTeX: names and signs stand between ``\text{…}``, for all dialects.
+
+    >>> print(_text("writing W^Q for 100%"))
+    \text{writing }\mathrm{W^Q}\text{ for 100}\%
+    """
+    written, words = "", ""
+    for part in (found[0] for found in _READ_IN_TEXT.finditer(plain)):
+        word = part.isascii() and part.isalnum()
+        if part in _OUTSIDE_TEXT:
+            outside = _OUTSIDE_TEXT[part]
+        elif not word and NAME.fullmatch(part):
+            outside = rf"\mathrm{{{latex_name(part, PRESETS['vaswani'])[0]}}}"
+        else:
+            words += part
+            continue
+        written += (rf"\text{{{words}}}" if words else "") + outside
+        words = ""
+    return written + (rf"\text{{{words}}}" if words else "")

@@ -20,8 +20,27 @@ from symattn.tags import Quotient, Size
 _LOOKALIKES = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)) | {"ς": r"\varsigma"}
 _WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9]")
 _ENDS_IN_COMMAND = re.compile(r"\\[A-Za-z]+$")
+# A name or function of several letters, in red or not.
+_BEGINS_WITH_WORD = re.compile(r"(?:\{\\color\{red\}[ {])?\\math(?:rm|bf)\{[^{}]{2,}\}")
 
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def product(factors: Iterable[str], gap: str) -> str:
+    r"""Put factors side by side, with a thin space where words would run together.
+
+    >>> print(product([r"\lambda", "A", r"\mathrm{Head}", "B"], ""))
+    \lambda A\,\mathrm{Head}\,B
+    """
+    pieces: list[str] = []
+    before = ""
+    for factor in factors:
+        # A call ends with its parenthesis, which keeps it apart from what follows.
+        word = _BEGINS_WITH_WORD.match(before) and not before.endswith(")")
+        apart = before and (word or _BEGINS_WITH_WORD.match(factor))
+        pieces.append(rf"\,{factor}" if apart else factor)
+        before = factor
+    return joined(pieces, gap)
 
 
 def joined(pieces: Iterable[str], gap: str = "") -> str:
@@ -147,7 +166,10 @@ def latex_size(size: Size, preset: Preset) -> tuple[str, Binding]:
     def power(base: str, exponent: int) -> str:
         return f"{base}^{exponent}" if exponent < 10 else f"{base}^{{{exponent}}}"
 
-    return _size(size, lambda tag: latex_name(tag, preset), " ", quotient, power)
+    def named(tag: str) -> tuple[str, Binding]:
+        return latex_name(tag, preset)
+
+    return _size(size, named, lambda factors: product(factors, " "), quotient, power)
 
 
 def text_size(size: Size) -> tuple[str, Binding]:
@@ -164,13 +186,13 @@ def text_size(size: Size) -> tuple[str, Binding]:
     def power(base: str, exponent: int) -> str:
         return base + str(exponent).translate(SUPERSCRIPTS)
 
-    return _size(size, text_name, "·", quotient, power)
+    return _size(size, text_name, "·".join, quotient, power)
 
 
 def _size(
     size: Size,
     named: Callable[[str], tuple[str, Binding]],
-    gap: str,
+    times: Callable[[Iterable[str]], str],
     quotient: Callable[[str, str], str],
     power: Callable[[str, int], str],
 ) -> tuple[str, Binding]:
@@ -180,7 +202,7 @@ def _size(
     def atom(of: str | Quotient) -> tuple[str, Binding]:
         if isinstance(of, str):
             return named(of)
-        num, den = (_size(part, named, gap, quotient, power) for part in (of.num, of.den))
+        num, den = (_size(part, named, times, quotient, power) for part in (of.num, of.den))
         text = quotient(held(*num, Binding.PRODUCT), held(*den, Binding.POWER))
         return text, Binding.HADAMARD
 
@@ -197,7 +219,7 @@ def _size(
             factors.insert(0, (str(abs(coefficient)), Binding.ATOM))
         alone = len(factors) == 1
         least = Binding.SUM if alone else Binding.POWER
-        term = gap.join(held(*factor, least) for factor in factors)
+        term = times(held(*factor, least) for factor in factors)
         binding = factors[0][1] if alone else Binding.PRODUCT
         if coefficient < 0:
             written, binding = f"{written} - {term}" if written else f"-{term}", Binding.NEGATION

@@ -13,11 +13,11 @@ from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.code import check_printable
 from symattn.notation.dialects import Dialect, dialect_named
-from symattn.notation.glyphs import joined, latex_name, latex_script, latex_size
+from symattn.notation.glyphs import latex_name, latex_script, latex_size, product
 from symattn.notation.names import check_name
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.printer import Printer, Written
-from symattn.notation.rows import Binding, Kind, Printable
+from symattn.notation.rows import Binding, Kind, NamedLines, Printable
 from symattn.tags import Size
 
 LINES = (r"\text{columns}", r"\text{rows}")
@@ -25,7 +25,7 @@ LINES = (r"\text{columns}", r"\text{rows}")
 
 
 def latex(
-    expr: Printable | Form,
+    expr: Printable | Form | NamedLines,
     preset: Preset | str | None = None,
     *,
     highlight: Sequence[Any] = (),
@@ -41,11 +41,13 @@ def latex(
 
     ``preset`` is the glyphs of a source; without it, those of the layout in which the first softmax
     runs.  Every occurrence of an operand in ``highlight`` is printed in red.  ``dialect`` is the
-    renderer: latex, mathjax, katex, github or jupyter.
+    renderer: latex, mathjax, katex, github or jupyter.  A program is an ``aligned`` block of lines.
 
     Raises `UnknownNameError` for an unknown preset or dialect, `TextRefusedError` and
     `NotAnOperandError` for what is no expression.
     """
+    if isinstance(expr, NamedLines):
+        return expr.latex(preset, highlight=highlight, dialect=dialect)
     check_printable("latex", expr)
     operands = (highlight,) if hasattr(highlight, "notation") else tuple(highlight)
     printer = LatexPrinter(chosen_preset(preset, expr), dialect_named(dialect), operands)
@@ -61,13 +63,13 @@ class LatexPrinter(Printer):
         self.highlight = highlight
 
     def dialect_of(self, text: str) -> str:
-        r"""Return LaTeX with the dialect's word for ``\operatorname``."""
-        return text.replace(r"\operatorname", self.dialect.operator)
+        r"""Return LaTeX with the dialect's writing of ``\operatorname``."""
+        return self.dialect.adapted(text)
 
-    def write(self, part: Printable | Form) -> Written:
+    def one(self, node: Printable) -> Written:
         """Write an expression, in red if it is to be highlighted."""
-        written = super().write(part)
-        if any(part is operand or part == operand for operand in self.highlight):
+        written = super().one(node)
+        if any(node is operand or node == operand for operand in self.highlight):
             red = self.dialect.red.replace("{x}", written.text)
             return Written(red, written.binding, written.tall)
         return written
@@ -106,7 +108,7 @@ class LatexPrinter(Printer):
             for at, factor in enumerate(held)
         ]
         return Written(
-            joined(pieces, self.preset.gap),
+            product(pieces, self.preset.gap),
             Binding.NEGATION if negative else Binding.PRODUCT,
             any(factor.tall for factor in held),
         )

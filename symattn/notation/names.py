@@ -1,4 +1,4 @@
-r"""Names of matrices, scalars and functions: one grammar, and the spelling of each as an identifier.
+r"""Names of matrices, scalars and functions: one grammar, and each name as an identifier.
 
 A name is a base of letters (Latin or Greek) and digits, then superscripts, subscripts and primes in
 any order: ``Q``, ``W^Q``, ``d_{model}``, ``W_Q^{(1)}``, ``Q'``, ``λ``, ``lambda``.  Names are
@@ -17,9 +17,12 @@ from symattn.errors import NameSyntaxError
 
 _LETTER = "A-Za-zΑ-ΡΣ-Ωα-ω"
 _PART = re.compile(
-    rf"(?P<mark>[_^])(?:\{{(?P<braced>[{_LETTER}0-9_,()' ]+)\}}|(?P<bare>[{_LETTER}0-9]+))|(?P<primes>'+)"
+    rf"(?P<mark>[_^])(?:\{{(?P<braced>[{_LETTER}0-9_,()' ]+)\}}|(?P<bare>[{_LETTER}0-9]+))"
+    r"|(?P<primes>'+)"
 )
 _BASE = re.compile(rf"[{_LETTER}][{_LETTER}0-9]*")
+NAME = re.compile(rf"{_BASE.pattern}(?:{_PART.pattern})*(?![{_LETTER}0-9])")
+"""A name where it stands in a text: in "don't" the apostrophe is no prime."""
 
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ",
@@ -101,4 +104,6 @@ def identifier(text: str) -> str:
         for part in parts
         if part
     )
-    return spelled + "_" if keyword.iskeyword(spelled) or keyword.issoftkeyword(spelled) else spelled
+    return (
+        spelled + "_" if keyword.iskeyword(spelled) or keyword.issoftkeyword(spelled) else spelled
+    )

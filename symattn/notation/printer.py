@@ -39,10 +39,34 @@ class Printer(ABC):
     # Matrices.
 
     def write(self, part: Printable | Form) -> Written:
-        """Write an expression, or an index form where a scalar stands."""
+        """Write an expression, or an index form where a scalar stands.
+
+        Operands are written before what uses them, so that however deep an expression is, its
+        rules find them done and Python's stack stays shallow.
+        """
         if isinstance(part, Form):
             return self.scalar(part)
-        return self.RULES[part.notation.kind](self, part)
+        # By identity: comparing expressions would recurse; a node that is kept keeps its identity.
+        done: dict[int, tuple[Printable, Written]] = vars(self).setdefault("_done", {})
+        pending: list[Printable] = [part]
+        while pending:
+            node = pending[-1]
+            waiting = [
+                operand
+                for operand in node.parts
+                if not isinstance(operand, Form) and id(operand) not in done
+            ]
+            if waiting and id(node) not in done:
+                pending.extend(waiting)
+                continue
+            if id(node) not in done:
+                done[id(node)] = node, self.one(node)
+            pending.pop()
+        return done[id(part)][1]
+
+    def one(self, node: Printable) -> Written:
+        """Write one expression by the rule of its kind."""
+        return self.RULES[node.notation.kind](self, node)
 
     def inside(self, part: Printable | Form, binding: Binding) -> Written:
         """Write a part where it has to bind at least so tightly."""

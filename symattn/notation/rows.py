@@ -6,9 +6,10 @@ rule a kind and know no operation.  Anything with a row and ``parts`` can be pri
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from symattn.meaning.form import Form
 from symattn.tags import Size
@@ -69,3 +70,16 @@ class Printable(Protocol):
     def axis(self) -> int | None: ...
     @property
     def sizes(self) -> tuple[Size, Size]: ...
+
+
+@runtime_checkable
+class NamedLines(Protocol):
+    """What is printed as lines ``name = …``: each line in terms of the names before it."""
+
+    @property
+    def named_lines(self) -> Mapping[str, Printable]: ...
+    @property
+    def result(self) -> Printable: ...
+    def latex(
+        self, preset: Any = None, *, highlight: Sequence[Any] = (), dialect: str = "latex"
+    ) -> str: ...

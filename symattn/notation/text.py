@@ -14,7 +14,7 @@ from symattn.notation.glyphs import SUPERSCRIPTS, text_name, text_size
 from symattn.notation.names import check_name
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.printer import Printer, Written
-from symattn.notation.rows import Binding, Kind, Printable
+from symattn.notation.rows import Binding, Kind, NamedLines, Printable
 from symattn.tags import Size
 
 LINES = ("columns", "rows")
@@ -24,7 +24,7 @@ _SHORT = re.compile(r"\d*(?:[^\W\d_]ᵀ?)*")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def text(expr: Printable | Form, preset: Preset | str | None = None) -> str:
+def text(expr: Printable | Form | NamedLines, preset: Preset | str | None = None) -> str:
     """Return an expression as text, with its order and parentheses as written.
 
     >>> import symattn as sa
@@ -33,9 +33,13 @@ def text(expr: Printable | Form, preset: Preset | str | None = None) -> str:
     >>> sa.text(V @ sa.softmax(K.T @ Q / sa.sqrt(d_k), axis=0))
     'V Softmax(KᵀQ / √d_k)'
 
-    Raises `UnknownNameError` for an unknown preset, `TextRefusedError` and `NotAnOperandError` for
-    what is no expression.
+    A program is printed line by line.  Raises `UnknownNameError` for an unknown preset,
+    `TextRefusedError` and `NotAnOperandError` for what is no expression.
     """
+    if isinstance(expr, NamedLines):
+        chosen = chosen_preset(preset, expr.result)
+        lines = expr.named_lines.items()
+        return "\n".join(f"{text_name(name)[0]} = {text(line, chosen)}" for name, line in lines)
     check_printable("text", expr)
     return TextPrinter(chosen_preset(preset, expr)).write(expr).text
 

@@ -2,6 +2,6 @@
 
 from symattn.proof.decide import prove
 from symattn.proof.results import Proof
-from symattn.proof.translate import Translation, translate
+from symattn.proof.translation import Translation, translate
 
 __all__ = ["Proof", "Translation", "prove", "translate"]

@@ -10,7 +10,7 @@ Points where a side has no value (a division by zero, the log of -1) are drawn a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -133,14 +133,27 @@ def find_difference(
     ``attempts`` is the number of points, each of other sizes; sizes satisfy the relations, those
     that the formulas carry included.  The same seed draws the same points.
     """
-    known = (relations or Relations()).merge(left.given).merge(right.given)
+    return find_difference_among((left, right), relations, attempts=attempts, seed=seed)
+
+
+def find_difference_among(
+    sides: Sequence[Node],
+    relations: Relations | None = None,
+    *,
+    attempts: int = 8,
+    seed: int = 0,
+) -> Difference | Agreement | UndefinedEverywhere:
+    """Return a point where one of several formulas differs from the first, as `find_difference`."""
+    known = relations or Relations()
+    for side in sides:
+        known = known.merge(side.given)
     rng = Random(seed)
     agreed = undefined = 0
     for instance in range(attempts):
         for plan in _plans(instance):
-            point = _drawn(left, right, known, plan, rng)
+            point = _drawn(sides, known, plan, rng)
             try:
-                found = _difference_at(point, left, right)
+                found = _difference_at(point, sides)
             except UndefinedPointError:
                 undefined += 1
                 continue
@@ -160,10 +173,10 @@ def _plans(instance: int) -> Iterator[_Plan]:
         yield _AGAIN[redraw % len(_AGAIN)]
 
 
-def _drawn(left: Node, right: Node, relations: Relations, plan: _Plan, rng: Random) -> _Point:
-    sizes = random_sizes(sizes_in((left, right)), relations, rng, least=plan.least, ones=plan.ones)
-    inputs = dict.fromkeys((*left.inputs(), *right.inputs()))
-    scalars = dict.fromkeys((*left.scalars(), *right.scalars()))
+def _drawn(sides: Sequence[Node], relations: Relations, plan: _Plan, rng: Random) -> _Point:
+    sizes = random_sizes(sizes_in(sides), relations, rng, least=plan.least, ones=plan.ones)
+    inputs = dict.fromkeys(symbol for side in sides for symbol in side.inputs())
+    scalars = dict.fromkeys(scalar for side in sides for scalar in side.scalars())
     return _Point(
         sizes,
         random_inputs(inputs, sizes, rng, plan.entries, relations),
@@ -171,16 +184,25 @@ def _drawn(left: Node, right: Node, relations: Relations, plan: _Plan, rng: Rand
     )
 
 
-def _difference_at(point: _Point, left: Node, right: Node) -> Difference | None:
-    """Return the largest difference at a point if it is there with twice the digits as well."""
-    sides = point.values(left, DIGITS), point.values(right, DIGITS)
-    if sides[0].shape != sides[1].shape:
-        shapes = " and ".join("×".join(map(str, side.shape)) for side in sides)
-        raise SizeError("together", where=f"matrices to be compared, {shapes},")
-    if not any(_differ(*pair) for pair in zip(sides[0].flat, sides[1].flat, strict=True)):
-        return None
-    finer = point.values(left, 2 * DIGITS), point.values(right, 2 * DIGITS)
-    gaps, finer_gaps = sides[0] - sides[1], finer[0] - finer[1]
+def _difference_at(point: _Point, sides: Sequence[Node]) -> Difference | None:
+    """Return the largest difference from the first side, if it is there with more digits too."""
+    first = point.values(sides[0], DIGITS)
+    for side in sides[1:]:
+        other = point.values(side, DIGITS)
+        if first.shape != other.shape:
+            shapes = " and ".join("×".join(map(str, matrix.shape)) for matrix in (first, other))
+            raise SizeError("together", where=f"matrices to be compared, {shapes},")
+        if any(_differ(*pair) for pair in zip(first.flat, other.flat, strict=True)):
+            found = _steady_difference(point, (sides[0], side), first - other)
+            if found is not None:
+                return found
+    return None
+
+
+def _steady_difference(point: _Point, sides: tuple[Node, Node], gaps: Any) -> Difference | None:
+    """Return the largest of some differences that stays the same with twice the digits."""
+    finer = [point.values(side, 2 * DIGITS) for side in sides]
+    finer_gaps = finer[0] - finer[1]
     entries = [
         entry
         for entry in np.ndindex(gaps.shape)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from symattn.errors import InternalError, ShapeError, SymbolClashError
+from symattn.nodes.algebra import MatrixSum, Negated
 from symattn.nodes.core import Agreement, Node, as_matrix
 from symattn.nodes.fixes import Candidate, declared_equal, facts, smallest_fix
 from symattn.nodes.given import in_force
@@ -52,12 +53,14 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
     """
     left, right, note = _two_sides(lhs, rhs)
     if given:
-        rule = {as_matrix(key, "given="): as_matrix(value, "given=") for key, value in given.items()}
+        rule = {
+            as_matrix(key, "given="): as_matrix(value, "given=") for key, value in given.items()
+        }
         left, right = left.xreplace(rule), right.xreplace(rule)
     relations = left.given.merge(right.given).merge(in_force())
     relations = _one_shape(left, right, relations)
     _one_meaning_a_name(left, right, relations)
-    found = compared(left, right, relations)
+    found = compared((left, right), relations)
     if found.equal:
         _guard(left, right, relations)
         steps = _steps(left, right)
@@ -123,7 +126,7 @@ def _one_shape(left: Node, right: Node, relations: Relations) -> Relations:
             written,
             facts((left, right)),
             f"the {name} of the left side are {clash[0]}, but those of the right side are {clash[1]}",
-            smallest_fix(_fixes(left, right, axis)),
+            *smallest_fix(_fixes(left, right, axis)),
         )
     return relations
 
@@ -133,12 +136,17 @@ def _fixes(left: Node, right: Node, axis: int) -> Iterable[Candidate]:
         other = left if candidate.matrices[0] is right else right
 
         def build(candidate: Node = candidate, other: Node = other) -> Node:
-            return (candidate - other).matrices[0]
+            return _beside(candidate, other)
 
         yield Candidate(build, remark=" in place of that side")
-    yield from declared_equal(
-        left.sizes[axis], right.sizes[axis], lambda: (left - right).matrices[0]
-    )
+    clash = left.sizes[axis], right.sizes[axis]
+    yield from declared_equal((clash,), lambda: _beside(left, right))
+
+
+def _beside(side: Node, other: Node) -> Node:
+    """Return a side if the other has the same shape, or raise `ShapeError`."""
+    MatrixSum(side, Negated(other))
+    return side
 
 
 def _one_meaning_a_name(left: Node, right: Node, relations: Relations) -> None:

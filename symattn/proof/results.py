@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -18,15 +18,23 @@ from symattn.notation.entries import entry_text
 from symattn.notation.latex import latex
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.text import text
-from symattn.proof.counterexample import Difference, find_difference
+from symattn.proof.counterexample import (
+    Agreement,
+    Difference,
+    UndefinedEverywhere,
+    find_difference,
+    find_difference_among,
+)
 from symattn.proof.laws import LAWS
-from symattn.proof.normal import compare
+from symattn.proof.normal import Comparison, compare
 from symattn.proof.steps import Step
 from symattn.tags import Relations
 
 Verdict = Literal["proved", "refuted", "undecided"]
 
 SAME_INDEX_FORM = "same index form"
+
+_NO_DIFFERENCE = (Agreement, UndefinedEverywhere)
 
 
 @dataclass(frozen=True)
@@ -74,11 +82,15 @@ class Proof:
         if self.verdict == "undecided":
             return True
         lines = [self.lhs, *(step.after for step in self.steps)]
-        return lines[-1] == self.rhs and all(
-            step.before == line
-            and (step.law not in LAWS or step.replays())
-            and holds(step.before, step.after, self.relations)
+        laws_apply = all(
+            step.before == line and (step.law not in LAWS or step.replays())
             for line, step in zip(lines, self.steps, strict=False)
+        )
+        return (
+            laws_apply
+            and lines[-1] == self.rhs
+            and bool(compared(lines, self.relations).equal)
+            and isinstance(find_difference_among(lines, self.relations, attempts=2), _NO_DIFFERENCE)
         )
 
     def text(self, preset: Preset | str | None = None) -> str:
@@ -160,16 +172,7 @@ def entry_forms(left: Node, right: Node) -> str:
     return "\n".join(entry_text(side.meaning(row, column), names) for side in (left, right))
 
 
-def holds(left: Node, right: Node, relations: Relations) -> bool:
-    """Tell whether both the normal form and numbers say that two formulas are equal."""
-    return bool(compared(left, right, relations).equal) and not isinstance(
-        find_difference(left, right, relations, attempts=2), Difference
-    )
-
-
-def compared(left: Node, right: Node, relations: Relations) -> Any:
-    """Compare the entries of two formulas of one shape by their normal forms."""
-    row, column = place(left.sizes[0]), place(left.sizes[1])
-    return compare(
-        left.meaning(row, column), right.meaning(row, column), (*row, *column), relations
-    )
+def compared(sides: Sequence[Node], relations: Relations) -> Comparison:
+    """Compare the entries of formulas of one shape by their normal forms."""
+    row, column = (place(size) for size in sides[0].sizes)
+    return compare([side.meaning(row, column) for side in sides], (*row, *column), relations)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 
+from symattn.errors import SymattnError
 from symattn.nodes.core import Node
 from symattn.nodes.given import assuming
 from symattn.notation.displays import latex_aligned
@@ -76,7 +77,10 @@ class Step:
     def replays(self) -> bool:
         """Tell whether the law, applied again at the place, gives what the step says."""
         start, end = (self.after, self.before) if self.backwards else (self.before, self.after)
-        again = rewritten(start, self.place, LAWS[self.law])
+        try:
+            again = rewritten(start, self.place, LAWS[self.law])
+        except (IndexError, SymattnError):  # there is no such place, or nothing fits there
+            return False
         return again is not None and again.after == end
 
 
@@ -93,6 +97,9 @@ def derive(left: Node, right: Node) -> tuple[Step, ...] | None:
     each other.
     """
     with under(left.given, right.given):
+        aligned = _aligned(left, right)
+        if aligned is not None:
+            return aligned
         for place in reversed(_narrowing(left, right)):
             part, target = part_at(left, place), part_at(right, place)
             for laws in _STAGES if part.sizes == target.sizes else ():
@@ -157,19 +164,69 @@ def under(*carried: Relations) -> Iterator[None]:
         yield
 
 
+def _aligned(left: Node, right: Node) -> tuple[Step, ...] | None:
+    """Push transposes inwards just where the two sides differ, from the outside in.
+
+    This finds the derivation that a person would write from one layout to the other: a transpose
+    that both sides have is left alone.
+    """
+    down: list[Step] = []
+    up: list[Step] = []
+    for _ in range(_MOST_LINES):
+        if left == right:
+            return (*down, *(step.reversed() for step in reversed(up)))
+        place = _first_difference(left, right)
+        if step := _pushed(left, place):
+            down.append(step)
+            left = step.after
+        elif step := _pushed(right, place):
+            up.append(step)
+            right = step.after
+        else:
+            return None
+    return None
+
+
+def _first_difference(left: Node, right: Node) -> Path:
+    """Return the outermost, leftmost place at which two formulas are different operations."""
+    place: Path = ()
+    while type(left) is type(right) and len(left.matrices) == len(right.matrices):
+        pairs = zip(left.matrices, right.matrices, strict=True)
+        differing = next((k for k, (old, new) in enumerate(pairs) if old != new), None)
+        if differing is None:
+            break
+        place = (*place, differing)
+        left, right = left.matrices[differing], right.matrices[differing]
+    return place
+
+
+def _pushed(whole: Node, place: Path) -> Step | None:
+    """Push the transpose at a place inwards, or else the first one among the operands there.
+
+    The operands matter for products: a transposed product in front becomes factors of its own.
+    """
+    here = part_at(whole, place)
+    for at in (place, *((*place, k) for k in range(len(here.matrices)))):
+        for law in TRANSPOSES.values():
+            if (step := rewritten(whole, at, law)) is not None:
+                return step
+    return None
+
+
 def _narrowing(left: Node, right: Node) -> list[Path]:
     """Return the places outside of which both sides agree: the whole, then ever smaller parts."""
     places: list[Path] = [()]
     while type(left) is type(right) and len(left.matrices) == len(right.matrices):
         pairs = enumerate(zip(left.matrices, right.matrices, strict=True))
         differing = [k for k, (old, new) in pairs if old != new]
+        if len(differing) != 1:
+            break
+        [k] = differing
         # What is not a matrix (a scalar, an axis, a name) may differ too.
-        if len(differing) != 1 or with_operand(left, *differing, right.matrices[differing[0]]) != right:
+        if with_operand(left, k, right.matrices[k]) != right:
             break
-        left, right = left.matrices[differing[0]], right.matrices[differing[0]]
-        places.append((*places[-1], *differing))
-        if left.sizes != right.sizes:
-            break
+        left, right = left.matrices[k], right.matrices[k]
+        places.append((*places[-1], k))
     return places
 
 
@@ -213,8 +270,11 @@ def _meeting(
     heights: dict[Node, int] = {}
     for height, line in enumerate([right, *(step.after for step in up)]):
         heights.setdefault(line, height)
-    lines = enumerate([left, *(step.after for step in down)])
-    ways = [(depth + heights[line], depth, heights[line]) for depth, line in lines if line in heights]
+    ways = [
+        (depth + heights[line], depth, heights[line])
+        for depth, line in enumerate([left, *(step.after for step in down)])
+        if line in heights
+    ]
     if not ways:
         return None
     _, depth, height = min(ways)

@@ -32,7 +32,7 @@ def attention(
     >>> d_k, d_v, n, m = sa.dims("d_k d_v n m")
     >>> Q, K, V = sa.matrix("Q", n, d_k), sa.matrix("K", m, d_k), sa.matrix("V", m, d_v)
     >>> print(sa.text(sa.attention(Q, K, V)))
-    softmax(QKᵀ / √d_k) V
+    softmax(Q Kᵀ / √d_k) V
 
     ``score`` is "dot", "general" (``KᵀWQ``, with ``W=`` or a matrix of that name) or "scaled_dot".
     In column layout Q is d_k × n, K d_k × m, V d_v × m, in row layout each is transposed; the one

@@ -30,7 +30,7 @@ def formula(name: str, layout: str = "column") -> Formula:
     >>> f.scores.shape
     (m, n)
     >>> sa.formula("luong_general", layout="row")
-    luong_general:row  softmax(QWᵀKᵀ) V
+    luong_general:row  softmax(Q Wᵀ Kᵀ) V
 
     Its ``source`` says where it comes from.  Raises `UnknownNameError`, which suggests the nearest
     names, for an unknown formula or layout.

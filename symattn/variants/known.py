@@ -8,6 +8,7 @@ proof that both say the same possible (``Q_row = Qᵀ``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symattn.nodes import Node, Program
@@ -27,7 +28,7 @@ class Formula:
     >>> import symattn as sa
     >>> f = sa.formula("scaled_dot_product", layout="row")
     >>> f
-    scaled_dot_product:row  softmax(QKᵀ / √d_k) V
+    scaled_dot_product:row  softmax(Q Kᵀ / √d_k) V
     >>> [matrix.name for matrix in f.inputs], f.dims
     (['Q', 'K', 'V'], (n, d_k, m, d_v))
 
@@ -62,7 +63,7 @@ class Formula:
         return self.program["P"]
 
     @property
-    def lines(self) -> dict[str, Node]:
+    def lines(self) -> Mapping[str, Node]:
         """Each line of the program in terms of the lines before it, by their names.
 
         >>> import symattn as sa
@@ -75,13 +76,7 @@ class Formula:
         P = Softmax(S)
         O = VP
         """
-        made = dict(zip("QKV", self.operands, strict=True))
-        lines = {name: made[name] for name in self.program if name in made}
-        named: dict[Node, Node] = {}
-        for name, line in self.function.lines.items():
-            lines[name] = line.xreplace(named)
-            named[line] = InputMatrix(name, *line.sizes)
-        return lines
+        return self.program.named_lines
 
     @property
     def dims(self) -> tuple[Dim, ...]:

@@ -81,5 +81,7 @@ def test_softmax_is_written_out_as_columns_or_rows() -> None:
 def test_a_derivation_is_aligned_with_its_reasons() -> None:
     shown = latex_aligned([("A", "B", "a_b & 100%"), ("", "C", "")])
     assert shown == (
-        "\\begin{aligned}\nA &= B && \\text{(a\\_b \\& 100\\%)} \\\\\n&= C\n\\end{aligned}"
+        "\\begin{aligned}\n"
+        r"A &= B && \text{(}\mathrm{a_b}\text{ }\&\text{ 100}\%\text{)} \\"
+        "\n&= C\n\\end{aligned}"
     )

@@ -110,13 +110,13 @@ TABLE: list[tuple[Any, str, str, str]] = [
         "V Softmax(KᵀQ / √d_k)",
         r"\mathbf{V} \operatorname{Softmax} \left( "
         r"\frac{\mathbf{K}^{\mathsf{T}} \mathbf{Q}}{\sqrt{d_{k}}} \right)",
-        r"V\mathrm{softmax}_{\text{columns}}\left(\frac{K^TQ}{\sqrt{d_k}}\right)",
+        r"V\,\mathrm{softmax}_{\text{columns}}\left(\frac{K^TQ}{\sqrt{d_k}}\right)",
     ),
     (
         V @ sa.softmax(K.T @ Q, axis=0),
         "V Softmax(KᵀQ)",
         r"\mathbf{V} \operatorname{Softmax} (\mathbf{K}^{\mathsf{T}} \mathbf{Q})",
-        r"V\mathrm{softmax}_{\text{columns}}(K^TQ)",
+        r"V\,\mathrm{softmax}_{\text{columns}}(K^TQ)",
     ),
     (
         sa.softmax(A, axis=1) @ B,

@@ -8,6 +8,7 @@ import sympy
 
 import symattn as sa
 from symattn.meaning.form import place
+from symattn.nodes.algebra import MatrixProduct
 from symattn.nodes.core import Node
 from symattn.nodes.sizes import Dim
 from symattn.proof.laws import LAWS
@@ -43,14 +44,13 @@ def are_equal(left: Node, right: Node, seed: int = 0) -> bool:
 
 def same_meaning(left: Node, right: Node) -> bool | None:
     row, column = (place(size) for size in left.sizes)
-    forms = (side.meaning(row, column) for side in (left, right))
-    return compare(*forms, (*row, *column)).equal
+    return compare([side.meaning(row, column) for side in (left, right)], (*row, *column)).equal
 
 
 def random_matrix(rows: Size, columns: Size, depth: int, rng: random.Random) -> Node:
     """An expression of the given shape with every kind of operation in it."""
     if depth == 0:
-        return sa.matrix(rng.choice("XYZ"), rows, columns)
+        return sa.matrix(f"{rng.choice('XYZ')}_{rows}{columns}", rows, columns)
 
     def inner(rows: Size = rows, columns: Size = columns) -> Node:
         return random_matrix(rows, columns, depth - 1, rng)
@@ -146,7 +146,7 @@ c = sa.scalar("c", positive=True)
     ("law", "before", "after"),
     [
         ("transpose of a product", (A @ B @ C).T, C.T @ B.T @ A.T),
-        ("transpose of a product", (A * c @ B).T, B.T * c @ A.T),
+        ("transpose of a product", MatrixProduct(A, c, B).T, MatrixProduct(B.T, c, A.T)),
         ("transpose of a product", (A @ B @ (C @ C.T)).T, (C @ C.T).T @ (A @ B).T),
         ("transpose of a product", (A @ B @ (S @ B).T).T, (S @ B).T.T @ (A @ B).T),
         (
@@ -156,7 +156,7 @@ c = sa.scalar("c", positive=True)
         ),
         (
             "shift invariance of softmax",
-            sa.softmax(S - c * sa.ones("p", 1) @ y.T / 2, axis=0),
+            sa.softmax(S - sa.ones("p", 1) * c @ y.T / 2, axis=0),
             sa.softmax(S, axis=0),
         ),
         ("shift invariance of softmax", sa.softmax(S + sa.ones("p", 1) @ y.T, axis=1), None),

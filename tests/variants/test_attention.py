@@ -31,18 +31,18 @@ def test_the_default_is_scaled() -> None:
 
 def test_projections_give_self_attention() -> None:
     X, *weights = sa.formula("self_attention").inputs
-    made = [W @ X for W in weights]
-    assert sa.attention(*made, score="dot", layout="column") == sa.formula("self_attention").expr
+    query, key, value = (W @ X for W in weights)
+    made = sa.attention(query, key, value, score="dot", layout="column")
+    assert made == sa.formula("self_attention").expr
 
 
 def test_one_layout_named_both_fit() -> None:
-    square = [sa.matrix(name, n, n) for name in "QKV"]
+    A, B, C = (sa.matrix(name, n, n) for name in "ABC")
     with pytest.raises(sa.ShapeError) as error:
-        sa.attention(*square)
+        sa.attention(A, B, C)
     assert "both layouts fit" in str(error.value)
     assert "layout='column'" in str(error.value)
     assert "layout='row'" in str(error.value)
-    A, B, C = square
     assert sa.attention(A, B, C, layout="row") == sa.softmax(A @ B.T / sa.sqrt(n), axis=1) @ C
     assert sa.attention(A, B, C, layout="column") == C @ sa.softmax(B.T @ A / sa.sqrt(n), axis=0)
 
@@ -127,5 +127,6 @@ def test_what_is_no_matrix_is_refused(operand: Any) -> None:
 
 
 def test_a_score_as_a_function_is_not_supported_yet() -> None:
+    score: Any = dict.fromkeys
     with pytest.raises(sa.NotSupportedError):
-        sa.attention(Q, K, V, score=lambda q, k: k.T @ q)  # type: ignore[arg-type]
+        sa.attention(Q, K, V, score=score)

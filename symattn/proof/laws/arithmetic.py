@@ -71,9 +71,9 @@ def _spliced(node: Node, kind: type[Node]) -> Node | None:
 
 @_law(
     "double negation",
-    -(-A),
+    Negated(-A),
     A,
-    mistake=(-(-A), -A),
+    mistake=(Negated(-A), -A),
     reason="two minus signs cancel",
     sound="-(-x) = x at every place",
     ends="two minus signs disappear",
@@ -138,9 +138,9 @@ def _quotient(node: Node) -> Node | None:
 
 @_law(
     "scalars in front",
-    c * A @ (e * B),
-    (c * e) * A @ B,
-    mistake=(c * A @ (e * B), c * A @ B),
+    MatrixProduct(c, A, MatrixProduct(e, B)),
+    MatrixProduct(c * e, A, B),
+    mistake=(MatrixProduct(c, A, MatrixProduct(e, B)), MatrixProduct(c, A, B)),
     reason="scalars commute with everything, so one of them in front says it all",
     sound="numbers commute, and a scalar may leave a sum",
     ends="fewer scalars stand behind a matrix or beside each other",
@@ -151,8 +151,9 @@ def _scalars_in_front(node: Node) -> Node | None:
     factors: list[sympy.Basic] = []
     for operand in node.operands:
         # A parenthesised product with scalars gives up its parentheses with them.
-        scaled = isinstance(operand, MatrixProduct) and len(operand.matrices) < len(operand.operands)
-        factors.extend(operand.operands if scaled else (operand,))
+        inner = operand.operands if isinstance(operand, MatrixProduct) else ()
+        scaled = not all(isinstance(factor, Node) for factor in inner)
+        factors.extend(inner if scaled else (operand,))
     if all(isinstance(factor, Node) for factor in factors):
         return None
     matrices = [factor for factor in factors if isinstance(factor, Node)]

@@ -11,14 +11,21 @@ from typing import TypeVar
 
 import sympy
 
-from symattn.nodes.algebra import Hadamard, MatrixProduct, MatrixSum, Negated, Quotient, Transposed
+from symattn.nodes.algebra import (
+    Hadamard,
+    MatrixProduct,
+    MatrixSum,
+    Negated,
+    Quotient,
+    Transposed,
+    hadamard,
+)
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import Elementwise, tanh
 from symattn.nodes.inputs import IdentityMatrix, Ones, ones
 from symattn.nodes.softmax import MaxAlong, Softmax, max as largest, softmax
-from symattn.nodes.algebra import hadamard
-from symattn.proof.laws.law import Law, laws_of
-from symattn.proof.laws.samples import A, A2, B, I, M, N, c, p, q
+from symattn.proof.laws.law import Law, laws_of, product
+from symattn.proof.laws.samples import A2, A, B, I, M, N, c, p, q
 
 TRANSPOSES: dict[str, Law] = {}
 _law = laws_of(TRANSPOSES)
@@ -54,17 +61,19 @@ def _of_a_product(node: Node) -> Node | None:
 
 
 def _grouped(factors: Sequence[sympy.Basic]) -> Sequence[sympy.Basic]:
-    """Return the factors, with those before the first parenthesised one as a group of their own.
+    """Return the factors, with the matrices before the first operation as a group of their own.
 
-    ``(X W)(X U)ᵀ`` is stored without its first parentheses, as every product that is written from
-    the left; its transpose is ``(X U)ᵀᵀ (X W)ᵀ``, in which the group can be seen.
+    ``(X W)(X U)ᵀ`` and ``(W X) softmax(S)`` are stored without their first parentheses, as every
+    product is that is written from the left; in their transposes ``(X U)ᵀᵀ (X W)ᵀ`` and
+    ``softmax(S)ᵀ (W X)ᵀ`` the group can be seen again.
     """
     start = next(k for k, factor in enumerate(factors) if isinstance(factor, Node))
-    for k in range(start + 2, len(factors)):
+    for k in range(start + 1, len(factors)):
         factor = factors[k]
         base = factor.matrices[0] if isinstance(factor, Transposed) else factor
-        if isinstance(base, MatrixProduct):
-            return (*factors[:start], MatrixProduct(*factors[start:k]), *factors[k:])
+        if isinstance(base, Node) and base.matrices:
+            group = product(*factors[start:k])
+            return (*factors[:start], group, *factors[k:])
     return factors
 
 

@@ -36,7 +36,7 @@ class BudgetSpentError(Exception):
 class Base:
     """What a factor applies to its indices.
 
-    ``content`` tells two bases of a kind apart; for the kinds that have a body it is the number of a
+    ``content`` tells two bases of a kind apart; for kinds that have a body it is the number of a
     closure.  ``positive`` and ``nonnegative`` are certificates, valid for every input.
     """
 

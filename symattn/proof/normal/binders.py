@@ -1,7 +1,7 @@
 """The proof normal form: sums and maxima over bound indices, and the comparison of two forms.
 
-``sum`` distributes over terms, merges nested sums (associativity), splits into connected factors and
-drops the indices that nothing uses.  That leaves little symmetry to search through, and makes equal
+``sum`` distributes over terms, merges nested sums (associativity), splits into connected factors
+and drops the indices that nothing uses.  That leaves little symmetry, and makes equal
 denominators equal atoms.
 """
 

@@ -1,6 +1,6 @@
 """The proof normal form: functions, and conditions as 0 or 1.
 
-``exp`` is one factor for each term of its argument, so that shift invariance, the subtracted maximum
+``exp`` is one factor for each term of its argument, so that shift invariance, the maximum subtracted
 and exp over its sum need no law of their own.
 """
 
@@ -39,10 +39,12 @@ class Functions(Arithmetic):
         row = FUNCTIONS.get(name)
         if name == "log" and self.positive(polynomial):
             return self._log(polynomial)
-        if row is not None and row.odd:
-            if not polynomial:
-                return {}
+        if row is not None and row.odd and not polynomial:
+            return {}
+        if row is not None and (row.odd or row.even):
             sign, closure, args, symmetry = self.oriented(polynomial)
+            if row.even:
+                sign, symmetry = 1, Symmetry(symmetry.even + symmetry.odd)
         else:
             closure, args = self.close(polynomial)
             sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)

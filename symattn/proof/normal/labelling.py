@@ -28,7 +28,7 @@ Permutation = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Symmetry:
-    """What permuting the arguments of a base does: nothing (``even``), or a change of sign (``odd``).
+    """What permuting a base's arguments does: nothing (``even``), or a change of sign (``odd``).
 
     Each permutation ``p`` says that ``base(args)`` is ``±base(args[p[0]], args[p[1]], …)``.
     """
@@ -140,23 +140,15 @@ class _Search:
                         marked = tuple(2 * ranks[a] + (a == index) for a in args)
                         where = min(i for i, _ in self.symmetry(base).images(marked, power))
                         seen[index].append((term, signature, where))
-            finer = _ranked({index: (ranks[index], sorted(seen[index])) for index in ranks})
+            finer = _ranked({index: (ranks[index], tuple(sorted(seen[index]))) for index in ranks})
             if len(set(finer.values())) == len(set(ranks.values())):
                 return finer
             ranks = finer
 
 
 def _ranked(colours: Mapping[int, Any]) -> dict[int, int]:
-    order = {colour: rank for rank, colour in enumerate(_sorted_distinct(colours.values()))}
-    return {index: order[_hashable(colour)] for index, colour in colours.items()}
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(_hashable(v) for v in value) if isinstance(value, (list, tuple)) else value
-
-
-def _sorted_distinct(values: Iterable[Any]) -> list[Any]:
-    return sorted({_hashable(value) for value in values})
+    order = {colour: rank for rank, colour in enumerate(sorted(set(colours.values())))}
+    return {index: order[colour] for index, colour in colours.items()}
 
 
 def canonical(

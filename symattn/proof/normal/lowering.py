@@ -8,9 +8,10 @@ one size cannot be aligned, and the comparison is undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from symattn.meaning.form import (
     Add,
@@ -65,20 +66,21 @@ class Comparison:
 
 
 def compare(
-    left: Form,
-    right: Form,
-    free: Iterable[Index],
+    forms: Sequence[Form],
+    free: Sequence[Index],
     relations: Relations = Relations(),  # noqa: B008
 ) -> Comparison:
-    """Compare two index forms in the same free indices under relations between their tags."""
+    """Compare index forms in the same free indices, under relations between their tags.
+
+    They are equal if each has the normal form of the first.
+    """
     algebra = Algebra()
     try:
-        splits = _splits((left, right), relations)
-        free = tuple(free)
-        lowering = Lowering(algebra, relations, splits, dict(zip(free, "ijkl", strict=False)))
+        names = dict(zip(free, "ijkl", strict=False))
+        lowering = Lowering(algebra, relations, _splits(forms, relations), names)
         at = {index: lowering.fresh(index.size) for index in free}
-        normal = [lowering.form(form, at) for form in (left, right)]
-        equal = algebra.equal(*normal)
+        first, *others = [lowering.form(form, at) for form in forms]
+        equal = all(algebra.equal(first, other) for other in others)
     except BudgetSpentError as spent:
         return Comparison(None, f"the normal form grew past its budget ({spent})", ())
     except ConflictingSplitsError as conflict:
@@ -243,7 +245,7 @@ class Lowering:
                 return algebra.multiply(self.condition(left, at), self.condition(right, at))
 
 
-_RULES: dict[type, Callable[[Lowering, object, dict[Index, Indices]], Polynomial]] = {
+_RULES: dict[type, Callable[[Lowering, Any, dict[Index, Indices]], Polynomial]] = {
     Number: lambda lowering, form, at: lowering.algebra.number(form.value),
     Extent: lambda lowering, form, at: lowering.algebra.extent(
         lowering.relations.rewrite(form.size)

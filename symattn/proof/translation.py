@@ -25,11 +25,12 @@ from symattn.nodes.softmax import Softmax
 from symattn.notation.code import brief
 from symattn.notation.displays import latex_aligned
 from symattn.notation.latex import latex
-from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text
+from symattn.notation.presets import Preset, chosen_preset, default_preset
+from symattn.notation.text import text, text_shape
 from symattn.proof.decide import prove
 from symattn.proof.laws.law import Law
 from symattn.proof.laws.transposes import TRANSPOSES
+from symattn.proof.results import Proof
 from symattn.proof.steps import Step, places_of, rewritten, under
 from symattn.tags import Size, nearest
 
@@ -57,9 +58,9 @@ class Translation:
         return self.source if self.expr is self.source else self.source.T
 
     @cached_property
-    def proof(self) -> Any:
-        """The proof that the twin, its symbols replaced, is the transpose of the source."""
-        return prove(self.expr.xreplace(self.inputs), self._start)
+    def proof(self) -> Proof:
+        """The proof that the transpose of the source is the twin, its symbols replaced."""
+        return prove(self._start, self.expr.xreplace(self.inputs))
 
     def text(self, preset: Preset | str | None = None) -> str:
         """Return the derivation as text, one line a step, the twin on the last."""
@@ -111,7 +112,7 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
     The layout of a formula is that of its first softmax: ``column`` if it runs down each column,
     ``row`` if along each row.  Without a softmax it is taken to be the one that ``to`` is not.
     Translating to the layout that a formula has gives the formula itself.  A formula of the
-    catalogue may be given too; it knows its layout.
+    catalogue may be given too: it knows its layout, and which of its symbols have twins.
 
     A symbol with a token axis (the result's, and both axes of what a softmax is taken of) gets a
     twin: the same name, with rows and columns swapped.  Weights stay as they are and are printed
@@ -122,13 +123,15 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
     Raises `UnknownNameError` for a layout that there is not, and for a ``twin`` that is no input.
     """
     if to not in LAYOUTS:
-        raise UnknownNameError("layout", str(to), nearest(str(to), LAYOUTS))
+        raise UnknownNameError("layout", str(to), nearest(str(to), LAYOUTS) or LAYOUTS)
     source = as_matrix(getattr(expr, "expr", expr), "translate")
     layout = getattr(expr, "layout", None) or _layout_of(source, otherwise=_other(to))
     named = _named(source, twin)
     if layout == to:
         return Translation(source, source, to, {}, ())
-    twins = _twins(source, _with_tokens(source, layout) | named)
+    told = getattr(expr, "twins", None)
+    tied = _with_tokens(source, layout) if told is None else _tied(source, told)
+    twins = _twins(source, tied | named)
     with under(source.given):
         pushing = _Pushing(source.T)
         pushed = pushing.inwards(source.T, lambda part: part)
@@ -160,10 +163,23 @@ def _named(source: Node, twin: Iterable[Any]) -> set[Node]:
     for item in (twin,) if isinstance(twin, Node | str) else twin:
         found = [node for node in inputs if node == item or node.label == item]
         if not found:
-            name = item if isinstance(item, str) else brief(item)
-            raise UnknownNameError("input", name, nearest(name, [node.label for node in inputs]))
+            # A symbol is its name and its sizes, so both are said where both were given.
+            symbol = isinstance(item, InputMatrix)
+            names = [_shape(node) if symbol else node.label for node in inputs]
+            name = _shape(item) if symbol else item if isinstance(item, str) else brief(item)
+            raise UnknownNameError("input", name, nearest(name, names))
         named.update(found)
     return named
+
+
+def _shape(symbol: Node) -> str:
+    return text_shape(symbol.label, symbol.sizes, default_preset(symbol))
+
+
+def _tied(source: Node, told: Mapping[Node, Node]) -> set[Node]:
+    """Return the inputs of which the catalogue says that they have a twin."""
+    tied = {*told, *(symbol for column in told.values() for symbol in column.inputs())}
+    return {node for node in source.inputs() if node in tied}
 
 
 def _with_tokens(source: Node, layout: str) -> set[Node]:

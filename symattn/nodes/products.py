@@ -1,0 +1,146 @@
+"""The product of matrices, kept in the order in which its factors were written.
+
+Left-deep chains are flat: ``A @ B @ C`` is one product of three factors, so that chains of
+thousands do not recurse; ``A @ (B @ C)`` keeps its parentheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, cast
+
+import sympy
+
+from symattn.errors import NotAnOperandError, ShapeError
+from symattn.meaning.form import (
+    Form,
+    Place,
+    place,
+    sum_over,
+    times,
+)
+from symattn.nodes.arrays import ArrayContext
+from symattn.nodes.core import (
+    Agreement,
+    Arguments,
+    Node,
+    as_operand,
+    operation,
+    tags_of,
+)
+from symattn.nodes.fixes import (
+    Candidate,
+    declared_equal,
+    facts,
+    smallest_fix,
+    turned,
+)
+from symattn.nodes.scalars import scalar_form
+from symattn.notation.code import brief
+from symattn.notation.rows import Binding, Kind, Notation
+from symattn.tags import Size
+
+
+@operation("product")
+class MatrixProduct(Node):
+    """``A B``: factors side by side, matrices and scalars in the order written."""
+
+    notation = Notation(Kind.PRODUCT, Binding.PRODUCT)
+
+    @classmethod
+    def _accept(cls, *factors: Any) -> Arguments:
+        tags = tags_of(factors)
+        operands = tuple(as_operand(factor, tags) for factor in factors)
+        if not any(isinstance(operand, Node) for operand in operands):
+            raise NotAnOperandError("a product of scalars", "a matrix expression needs a matrix")
+        return operands
+
+    @classmethod
+    def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
+        factors = [operand for operand in operands if isinstance(operand, Node)]
+        for left, right in pairwise(factors):
+            if not agreement(left.sizes[1], right.sizes[0]):
+                # Of a chain on the left, which is opened up, the last factor is meant.
+                chain = isinstance(left, MatrixProduct) and left is operands[0]
+                raise _misfit(cls._flat(operands), left.matrices[-1] if chain else left, right)
+        return factors[0].sizes[0], factors[-1].sizes[1]
+
+    @classmethod
+    def _flat(cls, operands: Arguments) -> Arguments:
+        first = operands[0]
+        return first.operands + operands[1:] if isinstance(first, MatrixProduct) else operands
+
+    def meaning(self, row: Place, column: Place) -> Form:
+        """``Σ_c A[i, c] B[c, j]``."""
+        factors: list[Form] = []
+        sums: list[Place] = []
+        left, remaining = row, len(self.matrices)
+        for operand in self.operands:
+            if not isinstance(operand, Node):
+                factors.append(scalar_form(cast(sympy.Expr, operand)))
+                continue
+            remaining -= 1
+            right = place(operand.sizes[1]) if remaining else column
+            if remaining:
+                sums.append(right)
+            factors.append(operand.meaning(left, right))
+            left = right
+        body = times(factors)
+        for bound in reversed(sums):
+            body = sum_over(bound, body)
+        return body
+
+    def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
+        """Return ``a * b @ c``: scalars multiply entry by entry, matrices as matrices."""
+        code = operands[0]
+        seen_matrix = isinstance(self.operands[0], Node)
+        for operand, source in zip(self.operands[1:], operands[1:], strict=True):
+            both = seen_matrix and isinstance(operand, Node)
+            code = f"({code} {'@' if both else '*'} {source})"
+            seen_matrix = seen_matrix or isinstance(operand, Node)
+        return code
+
+
+def factor(node: Node) -> str:
+    """Return a factor in few words, in parentheses where it needs them.
+
+    >>> import symattn as sa
+    >>> X = sa.matrix("X", *sa.dims("n m"))
+    >>> factor(X), factor(X + X)
+    ('X', '(X + X)')
+    """
+    written = brief(node)
+    return f"({written})" if node.notation.binding < Binding.APPLICATION else written
+
+
+def _misfit(operands: Arguments, left: Node, right: Node) -> ShapeError:
+    """Return the error for two neighbouring factors that do not fit."""
+    return ShapeError(
+        f"{factor(left)} @ {factor(right)}",
+        facts((left, right)),
+        f"the columns of {brief(left)} are {left.sizes[1]}, "
+        f"but the rows of {brief(right)} are {right.sizes[0]}",
+        *smallest_fix(_product_fixes(operands, left, right)),
+    )
+
+
+def _product_fixes(operands: Arguments, left: Node, right: Node) -> Iterator[Candidate]:
+    """Yield the pair that clashes with one transposed, swapped, or both; then equal tags."""
+    matrices = [k for k, operand in enumerate(operands) if isinstance(operand, Node)]
+    at, after = next(
+        (i, j) for i, j in pairwise(matrices) if operands[i] is left and operands[j] is right
+    )
+    before = f"{factor(left)} @ {factor(right)}"
+    for pair in (
+        *((turned(left), right), (left, turned(right)), (right, left)),
+        *((turned(left), turned(right)), (turned(right), left), (right, turned(left))),
+    ):
+        changed = list(operands)
+        changed[at], changed[after] = pair
+        yield Candidate(
+            lambda changed=changed: MatrixProduct(*changed),
+            part=lambda pair=pair: (MatrixProduct(*pair), before),
+        )
+    clash = left.sizes[1], right.sizes[0]
+    yield from declared_equal((clash,), lambda: MatrixProduct(*operands))

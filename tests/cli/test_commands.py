@@ -1,0 +1,290 @@
+"""The command line: what each command prints, its exit status, and what a wrong call is told."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import symattn as sa
+from symattn.cli import main
+
+ROOT = Path(__file__).parents[2]
+NAMES = tuple(sa.formulas())
+COMMANDS = ("formulas", "show", "translate", "prove", "run")
+
+each_name = pytest.mark.parametrize("name", NAMES)
+each_layout = pytest.mark.parametrize("layout", ["column", "row"])
+
+
+def call(*arguments: str, status: int = 0) -> Result:
+    """What a command answers; it never ends in a traceback."""
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == status, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def data(*arguments: str, status: int = 0) -> Any:
+    """The JSON that a command prints, with nothing around it."""
+    result = call(*arguments, "--json", status=status)
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+def refused(*arguments: str) -> str:
+    """The message of a call that is wrong."""
+    result = call(*arguments, status=2)
+    assert result.stdout == ""
+    return result.stderr.partition("Error: ")[2].strip()
+
+
+# -- formulas
+
+
+def test_every_formula_is_listed() -> None:
+    shown = call("formulas").stdout
+    listed = data("formulas")
+    assert [entry["name"] for entry in listed] == list(NAMES)
+    for entry in listed:
+        assert entry["name"] in shown
+        assert entry["row"] in shown
+        assert entry["column"] in shown
+        assert entry["source"]
+
+
+# -- show
+
+
+@each_name
+@each_layout
+def test_show_tells_all_about_a_formula(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    shown = call("show", f"{name}:{layout}").stdout
+    found = data("show", f"{name}:{layout}")
+    words = re.sub(r"\s+", " ", shown)
+    assert formula.title in shown
+    assert formula.source in words
+    assert sa.text(formula.expr) in shown
+    for signature in formula.signatures():
+        assert signature in shown
+    assert found["formula"] == sa.text(formula.expr)
+    assert found["latex"] == sa.latex(formula.expr)
+    assert found["layout"] == layout
+    assert [(i["name"], i["shape"]) for i in found["inputs"]] == [
+        (symbol.name, [str(size) for size in symbol.sizes]) for symbol in formula.inputs
+    ]
+    other = sa.formula(name, layout="row" if layout == "column" else "column")
+    assert found["translation"]["layout"] == other.layout
+    assert found["translation"]["formula"] == sa.text(other.expr)
+    assert found["translation"]["verdict"] == "proved"
+    assert f"In {other.layout} layout (proved)" in shown
+    assert "transpose of softmax" in shown
+
+
+@each_name
+@each_layout
+@pytest.mark.parametrize("preset", ["freshrimp", "vaswani"])
+def test_show_prints_latex(name: str, layout: str, preset: str) -> None:
+    shown = call("show", f"{name}:{layout}", "--preset", preset, "--format", "latex").stdout
+    formula = sa.formula(name, layout=layout)
+    assert rf"\[ {sa.latex(formula.expr, preset=preset)} \]" in shown
+    assert shown.count(r"\[") == shown.count(r"\]")
+    for latex in formula.latex_signatures(preset):
+        assert latex in shown
+    assert ":= \\begin{bmatrix}" in shown
+
+
+def test_show_without_a_layout_is_the_column_one() -> None:
+    assert call("show", "dot_product").stdout == call("show", "dot_product:column").stdout
+
+
+def test_show_prints_what_the_paper_prints() -> None:
+    latex = data("show", "scaled_dot_product:row")["latex"]
+    assert latex == r"\mathrm{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right)V"
+
+
+# -- translate
+
+
+@each_name
+@pytest.mark.parametrize(("source", "target"), [("column", "row"), ("row", "column")])
+def test_translate_gives_the_catalogues_other_layout(name: str, source: str, target: str) -> None:
+    found = data("translate", f"{name}:{source}", "--to", target)
+    expected = sa.formula(name, layout=target)
+    assert found["verdict"] == "proved"
+    assert found["formula"] == sa.text(expected.expr)
+    assert found["latex"] == sa.latex(expected.expr)
+    shown = call("translate", f"{name}:{source}", "--to", target).stdout
+    assert sa.text(expected.expr) in shown
+    latex = call("translate", f"{name}:{source}", "--to", target, "--format", "latex").stdout
+    assert r"\begin{aligned}" in latex
+
+
+def test_the_weight_of_the_general_score_stays() -> None:
+    found = data("translate", "luong_general", "--to", "row")
+    assert set(found["inputs"]) == {"Q", "K", "V"}
+    found = data("translate", "self_attention", "--to", "row")
+    assert set(found["inputs"]) == {"X", "W^Q", "W^K", "W^V"}
+
+
+def test_a_translation_to_its_own_layout_is_the_formula() -> None:
+    assert data("translate", "dot_product", "--to", "column")["formula"] == "V Softmax(KᵀQ)"
+
+
+# -- prove
+
+
+@each_name
+def test_the_layouts_of_a_formula_are_proved_equal(name: str) -> None:
+    for left, right in ((name, f"{name}:row"), (f"{name}:row", name), (name, name)):
+        found = data("prove", left, right)
+        assert found["verdict"] == "proved"
+    shown = call("prove", name, f"{name}:row").stdout
+    assert "proved" in shown
+    assert "in the row layout" in shown
+
+
+@pytest.mark.parametrize("right", ["scaled_dot_product", "scaled_dot_product:row", "luong_general"])
+def test_different_formulas_are_refuted_with_numbers(right: str) -> None:
+    found = data("prove", "dot_product", right, status=1)
+    assert found["verdict"] == "refuted"
+    assert found["left_value"] != found["right_value"]
+    assert found["sizes"]["d_k"] > 0
+    rows = found["inputs"]["Q"]
+    assert len(rows) == found["sizes"]["d_k"]
+    assert {len(row) for row in rows} == {found["sizes"]["n"]}
+    assert "refuted" in call("prove", "dot_product", right, status=1).stdout
+
+
+def test_one_name_of_two_shapes_is_refused() -> None:
+    message = refused("prove", "self_attention", "cross_attention")
+    assert "two different symbols" in message
+
+
+# -- calls that are wrong
+
+
+@pytest.mark.parametrize("command", ["show", "run", "translate"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("scaled_dot_prodct", "there is no formula named 'scaled_dot_prodct'; did you mean"),
+        ("dot_product:colum", "there is no layout named 'colum'; did you mean 'column'"),
+        ("dot_product:row:row", "there is no layout named 'row:row'; did you mean 'row'"),
+        ("", "there is no formula named ''"),
+        ("a\nb", r"there is no formula named 'a\nb'"),
+        ("\x1b[31m", r"there is no formula named '\x1b[31m'"),
+        ("__import__('os').system('x')", "there is no formula named"),
+    ],
+)
+def test_an_unknown_formula_is_refused(command: str, name: str, message: str) -> None:
+    more = ["--to", "row"] if command == "translate" else []
+    assert message in refused(command, name, *more)
+
+
+def test_either_side_of_a_proof_may_be_unknown() -> None:
+    assert "'dot_prodct'" in refused("prove", "dot_prodct", "dot_product")
+    assert "'dot_prodct'" in refused("prove", "dot_product", "dot_prodct")
+
+
+@pytest.mark.parametrize("command", ["show", "translate"])
+def test_an_unknown_preset_is_refused(command: str) -> None:
+    more = ["--to", "row"] if command == "translate" else []
+    message = refused(command, "dot_product", "--preset", "vaswan", *more)
+    assert message == "there is no preset named 'vaswan'; did you mean 'vaswani'?"
+
+
+def test_an_unknown_layout_to_translate_to_is_refused() -> None:
+    assert "did you mean 'row'" in refused("translate", "dot_product", "--to", "rows")
+
+
+def test_an_unknown_command_is_answered_with_the_nearest() -> None:
+    assert refused("shwo", "x") == "there is no command 'shwo'; did you mean 'show'?"
+    assert refused("zzzz") == "there is no command 'zzzz'"
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("prove", "dot_product"), ("show", "a", "b")])
+def test_a_wrong_number_of_arguments_is_refused(arguments: tuple[str, ...]) -> None:
+    assert refused(*arguments)
+
+
+def test_a_fault_of_symattn_is_not_taken_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_args: Any, **_kwargs: Any) -> None:
+        raise sa.InternalError("two routes differ")
+
+    monkeypatch.setattr("symattn.cli.proving.prove", broken)
+    result = call("prove", "dot_product", "dot_product", status=3)
+    assert "this is a bug in symattn" in result.stderr
+
+
+# -- in a process of its own
+
+
+def process(*arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
+    """What a fresh process answers, warnings being errors."""
+    code = "import sys; sys.argv[0] = 'symattn'; from symattn.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-X", "utf8=0", "-c", code, *arguments],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "PATH": ""},
+        capture_output=True,
+        encoding=encoding,
+        timeout=120,
+    )
+
+
+def test_the_version_is_the_packages() -> None:
+    done = process("--version")
+    assert done.stdout.strip() == f"symattn, version {sa.__version__}"
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("command", [(), *((command,) for command in COMMANDS)], ids=str)
+def test_help_does_not_load_sympy_or_numpy(command: tuple[str, ...]) -> None:
+    code = f"""
+import sys
+from symattn.cli import main
+sys.argv = ["symattn", *{command!r}, "--help"]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+assert not {{"sympy", "numpy"}} & set(sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage: symattn" in done.stdout
+
+
+def test_a_terminal_without_the_letters_is_no_reason_to_fail() -> None:
+    done = process("show", "scaled_dot_product", encoding="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert "V Softmax(K?Q / ?d_k)" in done.stdout
+
+
+def test_a_wrong_call_ends_without_a_traceback() -> None:
+    done = process("show", "scaled_dot_prodct")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: there is no formula named 'scaled_dot_prodct'; did you mean "
+        "'scaled_dot_product' or 'dot_product'?\n"
+    )
+
+
+def test_show_is_quick() -> None:
+    """Generous, since machines differ; what it takes is printed by the benchmarks."""
+    start = time.perf_counter()
+    assert process("show", "scaled_dot_product").returncode == 0
+    assert time.perf_counter() - start < 15

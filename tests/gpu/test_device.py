@@ -1,0 +1,96 @@
+"""Every formula of the catalogue on a CUDA device, against float64 on the CPU."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symattn as sa
+
+SIZES = {"d_k": 4, "d_v": 3, "n": 5, "m": 7, "d_x": 6, "d_y": 8, "d": 6}
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3}
+BATCHES = {"no batch": [()], "(2, 3)": [(2, 3)], "broadcast": [(3, 1), (1, 2), (2,), ()]}
+
+d_k, d_v, n, m = sa.dims("d_k d_v n m")
+Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
+ATTENTION = V @ sa.softmax(K.T @ Q / sa.sqrt(d_k), axis=0)
+
+
+def missing_device() -> str:
+    """Why there is no device to run on, or an empty text if there is one."""
+    if find_spec("cupy") is None:
+        return "CuPy is not installed: pip install 'symattn[cuda12]'"
+    cupy = pytest.importorskip("cupy")
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"there is no CUDA device: {error}"
+    return "" if count else "there is no CUDA device"
+
+
+MISSING = missing_device()
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(MISSING), reason=MISSING or "-")]
+
+
+def on_device(*arrays: Any) -> list[Any]:
+    cupy = pytest.importorskip("cupy")
+    return [cupy.asarray(array) for array in arrays]
+
+
+def arrays_for(symbols: Any, batches: list[tuple[int, ...]], dtype: str) -> list[Any]:
+    random = np.random.default_rng(0)
+    return [
+        (
+            random.normal(
+                size=batches[k % len(batches)] + tuple(s.value(SIZES) for s in symbol.sizes)
+            )
+            / 2
+        ).astype(dtype)
+        for k, symbol in enumerate(symbols)
+    ]
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("layout", ["column", "row"])
+@pytest.mark.parametrize("name", sa.formulas())
+def test_the_catalogue_agrees_with_the_cpu(name: str, layout: str, dtype: str, batch: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    arrays = arrays_for(formula.inputs, BATCHES[batch], dtype)
+    expected = sa.lambdify(formula.inputs, formula)(*(a.astype(np.float64) for a in arrays))
+    given = on_device(*arrays)
+    found = sa.lambdify(formula.inputs, formula, backend="cupy")(*given)
+    assert type(found) is type(given[0])
+    assert found.dtype == dtype
+    tolerance = TOLERANCES[dtype]
+    np.testing.assert_allclose(found.get(), expected, rtol=tolerance, atol=tolerance)
+    for array, before in zip(given, arrays, strict=True):
+        np.testing.assert_array_equal(array.get(), before)
+
+
+def test_no_keys_give_zeros() -> None:
+    f = sa.lambdify([Q, K, V], ATTENTION, backend="cupy")
+    for batch in ((), (2,)):
+        shapes = ((*batch, 4, 2), (*batch, 4, 0), (*batch, 3, 0))
+        found = f(*on_device(*(np.ones(shape) for shape in shapes)))
+        np.testing.assert_array_equal(found.get(), np.zeros((*batch, 3, 2)))
+
+
+def test_views_of_other_strides() -> None:
+    f = sa.lambdify([Q, K, V], ATTENTION, backend="cupy")
+    arrays = arrays_for((Q, K, V), [(2,)], "float64")
+    q, k, v = on_device(*arrays)
+    views = f(q[..., ::-1], k.swapaxes(-1, -2).copy().swapaxes(-1, -2), v[::-1])
+    expected = sa.lambdify([Q, K, V], ATTENTION)(arrays[0][..., ::-1], arrays[1], arrays[2][::-1])
+    np.testing.assert_allclose(views.get(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_every_function_of_every_entry() -> None:
+    functions = (sa.exp, sa.log, sa.tanh, sa.sin, sa.cos, sa.relu, sa.sigmoid, sa.silu)
+    for function in (*functions, sa.softplus, sa.sqrt, sa.square, sa.reciprocal):
+        q = np.random.default_rng(1).uniform(0.5, 2, size=(4, 5))
+        for expr in (function(Q), function(Q + Q)):
+            expected = sa.lambdify([Q], expr)(q)
+            found = sa.lambdify([Q], expr, backend="cupy")(*on_device(q))
+            np.testing.assert_allclose(found.get(), expected, rtol=1e-12)
