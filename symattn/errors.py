@@ -177,7 +177,8 @@ class TextRefusedError(SymattnError, TypeError):
         self.call = call
         self.text = text
         super().__init__(
-            f"{call} does not take text ({text[:40]!r}): text is never evaluated; pass an expression"
+            f"{call} does not take text ({text[:40]!r}): text is never evaluated; "
+            "pass an expression"
         )
 
 

@@ -93,7 +93,7 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
 
 
 def _two_sides(lhs: Any, rhs: Any) -> tuple[Node, Node, str]:
-    """Return both sides as expressions; two layouts of one entry through the twins of its symbols."""
+    """Return both sides as expressions; two layouts of one entry through their twins."""
     left, right = _expression(lhs), _expression(rhs)
     layouts = [getattr(side, "layout", None) for side in (lhs, rhs)]
     if None in layouts or layouts[0] == layouts[1]:
@@ -125,7 +125,8 @@ def _one_shape(left: Node, right: Node, relations: Relations) -> Relations:
         raise ShapeError(
             written,
             facts((left, right)),
-            f"the {name} of the left side are {clash[0]}, but those of the right side are {clash[1]}",
+            f"the {name} of the left side are {clash[0]}, "
+            f"but those of the right side are {clash[1]}",
             *smallest_fix(_fixes(left, right, axis)),
         )
     return relations

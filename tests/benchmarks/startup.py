@@ -55,7 +55,8 @@ def translation_time(name: str) -> Callable[[], float]:
     def measure() -> float:
         start = time.perf_counter()
         proof = sa.translate(formula, to="row").proof
-        assert proof and proof.check()
+        assert proof
+        assert proof.check()
         return time.perf_counter() - start
 
     return measure

@@ -46,7 +46,7 @@ def test_sizes(size: str, freshrimp: str, vaswani: str, as_text: str) -> None:
 
 def test_shapes() -> None:
     assert latex_shape("Q", Q.sizes, FRESHRIMP) == r"\mathbf{Q} \in M^{d_{k} \times n}"
-    assert latex_shape("Q", Q.sizes[::-1], VASWANI) == r"Q \in \mathbb{R}^{n \times d_k}"
+    assert latex_shape("Q", (Q.sizes[1], Q.sizes[0]), VASWANI) == r"Q \in \mathbb{R}^{n \times d_k}"
     assert text_shape("K", K.sizes, FRESHRIMP) == "K ∈ M^{d_k×m}"
 
 

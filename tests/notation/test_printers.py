@@ -247,7 +247,7 @@ def test_printers_know_no_node() -> None:
 
 
 def test_a_long_sum_and_a_long_product_are_printed() -> None:
-    terms = sum([A] * 3000)
+    terms = sum([A] * 2999, A)
     product = A
     for _ in range(2999):
         product = product @ A
@@ -268,7 +268,6 @@ def test_every_occurrence_of_a_highlighted_operand_is_red() -> None:
 
 def test_a_highlighted_part_may_be_an_expression_and_keeps_its_parentheses() -> None:
     assert latex((A + B) @ C, "vaswani", highlight=[A + B]) == r"({\color{red} A + B})C"
-    assert latex((A + B) @ C, "vaswani", highlight=A + B) == r"({\color{red} A + B})C"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -163,7 +163,7 @@ def test_merging_blocks_is_associative() -> None:
     assert equal(left[0], right[0], i)
     assert equal(left[1], right[1], i, v)
     quotients = [Mul((output, reciprocal(weight))) for weight, output in (left, right)]
-    assert equal(*quotients, i, v)
+    assert equal(quotients[0], quotients[1], i, v)
 
 
 def causal(i: Index, j: Index) -> AtMost:

@@ -2,8 +2,8 @@
 
 Read in this order: ``labelling`` (one name for expressions that differ in the names of indices),
 ``atoms`` (bases and interned closures), ``arithmetic``, ``functions`` and ``binders`` (whose rules
-are the laws), ``lowering`` (from index forms, and the comparison of two).  The conditions under which each rule is
-sound stand beside it; `symattn.evaluate` guards all of it from outside.
+are the laws), ``lowering`` (from index forms, and their comparison).  The conditions under which
+each rule is sound stand beside it; `symattn.evaluate` guards all of it from outside.
 """
 
 from symattn.proof.normal.lowering import Comparison, compare

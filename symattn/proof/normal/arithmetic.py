@@ -3,8 +3,8 @@
 ``power`` distributes over factors and pulls common factors out of a sum first, which is what proves
 the merge of two key blocks; a product of powers adds them, which is what lets ``Z · Z⁻¹`` cancel.
 
-Invariant: every rewriting here is an equality for all finite real inputs and all sizes ≥ 1, wherever
-both sides are defined; what a proof divides by is listed by `symattn.proof.normal.lowering`.
+Invariant: every rewriting here is an equality for all finite real inputs and all sizes ≥ 1,
+wherever both sides are defined.  What a proof divides by is listed in `lowering`.
 """
 
 from __future__ import annotations

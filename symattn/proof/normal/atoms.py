@@ -1,9 +1,9 @@
 """Atoms of the proof normal form: bases, indices, and closures that are interned.
 
 A polynomial is a dictionary from monomials to rational coefficients; a monomial is a set of factors
-``base(indices)^power``.  A base is an entry of an input, a size, a function of a closure, a sum over
-a closure…  A **closure** is a polynomial with slots in place of indices, canonically labelled and
-interned: equal closures are one object.  So equal polynomials are equal dictionaries, and
+``base(indices)^power``.  A base is an entry of an input, a size, a function of a closure, a sum
+over a closure…  A **closure** is a polynomial with slots in place of indices, canonically labelled
+and interned: equal closures are one object.  So equal polynomials are equal dictionaries, and
 substituting indices rewrites arguments only, never a body.
 """
 

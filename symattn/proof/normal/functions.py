@@ -1,7 +1,7 @@
 """The proof normal form: functions, and conditions as 0 or 1.
 
-``exp`` is one factor for each term of its argument, so that shift invariance, the maximum subtracted
-and exp over its sum need no law of their own.
+``exp`` is one factor for each term of its argument, so that shift invariance, a subtracted
+maximum and exp over its sum need no law of their own.
 """
 
 from __future__ import annotations
