@@ -72,6 +72,7 @@ class RelationError(SymattnError, ValueError):
 
 
 _SIZE_PROBLEMS: Mapping[str, str] = {
+    "beyond": "{tag} is too large: {value}",
     "positive": "{tag} must be a positive integer, but is {value}",
     "non-negative": "{tag} must be a non-negative integer, but is {value}",
     "integer": "{tag} must be an integer, but is {value}",
@@ -129,18 +130,24 @@ class SizeError(SymattnError, ValueError):
 
 
 class UnknownNameError(SymattnError, LookupError):
-    """A name that nothing answers to, with the names that are spelt most like it.
+    """A name that nothing answers to, with the names that are spelt most like it, or all there are.
 
     >>> print(UnknownNameError("formula", "dot_prodct", ["dot_product"]))
     there is no formula named 'dot_prodct'; did you mean 'dot_product'?
+    >>> print(UnknownNameError("preset", "x", choices=["freshrimp", "vaswani"]))
+    there is no preset named 'x'; there are freshrimp, vaswani
     """
 
-    def __init__(self, kind: str, name: str, nearest: Sequence[str] = ()) -> None:
+    def __init__(
+        self, kind: str, name: str, nearest: Sequence[str] = (), choices: Sequence[str] = ()
+    ) -> None:
         self.kind = kind
         self.name = name
         self.nearest = tuple(nearest)
+        self.choices = tuple(choices)
         meant = " or ".join(repr(near) for near in self.nearest)
-        hint = f"; did you mean {meant}?" if meant else ""
+        there = ", ".join(self.choices)
+        hint = f"; did you mean {meant}?" if meant else f"; there are {there}" if there else ""
         super().__init__(f"there is no {kind} named {name!r}{hint}")
 
 
@@ -402,3 +409,16 @@ class SymbolClashError(SymattnError, ValueError):
         super().__init__(
             f"{name} is two different symbols here: {' and '.join(meanings)}; {advice}"
         )
+
+
+class UndefinedPointError(SymattnError, ArithmeticError):
+    """A formula has no value at these inputs: it divides by zero, or takes the log of -1.
+
+    >>> print(UndefinedPointError("log(-1)"))
+    undefined at this point: log(-1)
+    """
+
+    def __init__(self, what: str, *, divides_by_zero: bool = False) -> None:
+        self.what = what
+        self.divides_by_zero = divides_by_zero
+        super().__init__(f"undefined at this point: {what}")

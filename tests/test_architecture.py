@@ -19,7 +19,7 @@ OPTIONAL_PACKAGES = {"cupy", "torch"}
 # Files that import inside functions so that what needs no SymPy does not wait for it.
 LAZY_FILES = {"cli/__init__.py"}
 # Where generated source becomes a function.
-RUNS_GENERATED_SOURCE = {"codegen/function.py"}
+RUNS_GENERATED_SOURCE = {"codegen/generated.py"}
 
 RUNS_CODE = {"eval", "exec", "compile"}
 RUNS_STRINGS = {"sympify", "parse_expr"}  # SymPy evaluates the strings that these are given

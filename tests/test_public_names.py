@@ -48,6 +48,12 @@ def test_a_public_name_is_not_a_module(name: str) -> None:
     assert not isinstance(first, ModuleType)
 
 
+def test_no_module_bears_a_public_name() -> None:
+    """Not even below a floor: `symattn.nodes.softmax` is the function, wherever it was imported."""
+    borne = [name for name in SUBMODULES if name.rpartition(".")[2] in symattn.__all__]
+    assert borne == []
+
+
 @pytest.mark.parametrize("name", symattn.__all__)
 def test_a_public_name_is_documented(name: str) -> None:
     value = getattr(symattn, name)

@@ -19,14 +19,14 @@ from symattn.tags import (
     Quotient,
     Relations,
     Size,
-    as_size,
     check_size,
     check_tag_name,
+    named,
     nearest,
     parse_size,
-    parse_sizes,
     solve,
 )
+from symattn.tags.grammar import as_size, parse_sizes
 
 TAGS: tuple[str, ...] = ("h", "d_k", "d_v", "n", "m")
 
@@ -574,6 +574,33 @@ def test_nearest() -> None:
     assert nearest("dot_prodct", names)[0] == "dot_product"
     assert nearest("q", names) == ("Q",)
     assert nearest("zzz", names) == ()
+
+
+class Untold:
+    """What is no name is not shown: it might be data."""
+
+    def __repr__(self) -> str:
+        raise AssertionError("the value was shown")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rows", "there is no layout named 'rows'; did you mean 'row'?"),
+        ("zzz", "there is no layout named 'zzz'; there are column, row"),
+        (None, "there is no layout named 'None'; there are column, row"),
+        (["row"], "there is no layout named 'list'; there are column, row"),
+        (Untold(), "there is no layout named 'Untold'; there are column, row"),
+        ("z" * 99, f"there is no layout named '{'z' * 80}'; there are column, row"),
+    ],
+    ids=["near", "far", "none", "a list", "an object", "long"],
+)
+def test_named(name: object, message: str) -> None:
+    table = {"column": 0, "row": 1}
+    assert named("layout", "row", table) == 1
+    with pytest.raises(UnknownNameError) as refused:
+        named("layout", name, table)
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ class Commands(click.Group):
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 preset = click.option(
-    "--preset", metavar="NAME", help="The glyphs: freshrimp or vaswani. Default: the layout's."
+    "--preset",
+    metavar="NAME",
+    help="The glyphs: freshrimp (column layout) or vaswani (row layout). Default: the layout's.",
 )
 
 
@@ -65,7 +67,8 @@ preset = click.option(
 def main() -> None:
     """Write an attention formula once; check, print, translate, prove and run it.
 
-    A formula is NAME, NAME:column or NAME:row; without a layout it is the column one.
+    A formula is NAME, NAME:column or NAME:row; without a layout it is the one of the --preset, or
+    else the column one.
 
     The exit status is 0 if all is well, 1 if something is refuted, undecided or differs, 2 if the
     call was wrong.
@@ -114,7 +117,10 @@ def show(formula: str, preset: str | None, language: str, as_json: bool) -> None
 )
 @as_json
 def translate(formula: str, layout: str, preset: str | None, language: str, as_json: bool) -> None:
-    """Translate a formula into the other layout, step by step."""
+    """Translate a formula into a layout, step by step.
+
+    Without a layout of its own it is taken in the other one.
+    """
     from symattn.cli.proving import translate_formula
 
     translate_formula(formula, layout, preset=preset, language=language, as_json=as_json)

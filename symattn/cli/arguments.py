@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterable, Sequence
 
 from symattn.cli.refusals import Refused
-from symattn.errors import SizeError, UnknownNameError
-from symattn.tags import check_tag_name, nearest
+from symattn.errors import SizeError
+from symattn.notation.presets import preset_named
+from symattn.tags import check_tag_name, named
 from symattn.variants import Formula, formula
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS = 18
+_LONGEST = 40
 
 
-def formula_named(text: str) -> Formula:
-    """Return the formula that NAME or NAME:layout means.
+def formula_named(text: str, otherwise: str = "column") -> Formula:
+    """Return the formula that NAME or NAME:layout means; without a layout it is ``otherwise``'s.
 
     >>> formula_named("dot_product:row").layout
     'row'
@@ -23,7 +26,12 @@ def formula_named(text: str) -> Formula:
     Raises `UnknownNameError` for an unknown name or layout.
     """
     name, colon, layout = text.partition(":")
-    return formula(name, layout if colon else "column")
+    return formula(name, layout if colon else otherwise)
+
+
+def layout_of_preset(preset: str | None) -> str:
+    """Return the layout that a preset writes in; column without one."""
+    return "column" if preset is None else preset_named(preset).layout
 
 
 def sizes_given(texts: Iterable[str], tags: Sequence[str]) -> dict[str, int]:
@@ -32,8 +40,8 @@ def sizes_given(texts: Iterable[str], tags: Sequence[str]) -> dict[str, int]:
     >>> sizes_given(["n=5", "d_k = 4"], ["n", "d_k"])
     {'n': 5, 'd_k': 4}
 
-    Raises `SizeError` for what is no positive integer, `UnknownNameError` for a tag that the
-    formula does not have.
+    Raises `SizeError` for what is no positive integer or too large, `UnknownNameError` for a tag
+    that the formula does not have.
     """
     sizes: dict[str, int] = {}
     for text in texts:
@@ -41,13 +49,18 @@ def sizes_given(texts: Iterable[str], tags: Sequence[str]) -> dict[str, int]:
         if not equals:
             raise Refused(f"--size takes TAG=N, such as n=5, not {text[:40]!r}")
         tag = check_tag_name(written)
-        if tag not in tags:
-            raise UnknownNameError("size", tag, nearest(tag, tags) or tuple(tags))
-        if _INTEGER.fullmatch(number) is None or int(number) < 1:
-            raise SizeError("positive", tag=tag, value=number[:40] or "nothing")
+        named("size", tag, dict.fromkeys(tags))
+        shown = number if len(number) <= _LONGEST else number[:_LONGEST] + "…"
+        if _INTEGER.fullmatch(number) is None:
+            raise SizeError("positive", tag=tag, value=shown or "nothing")
+        digits = number.removeprefix("+").lstrip("0")
+        if len(digits) > _MOST_DIGITS and not number.startswith("-"):
+            raise SizeError("beyond", tag=tag, value=shown)
+        if number.startswith("-") or not digits:
+            raise SizeError("positive", tag=tag, value=shown)
         if tag in sizes:
             raise Refused(f"--size gives {tag} twice")
-        sizes[tag] = int(number)
+        sizes[tag] = int(digits)
     return sizes
 
 

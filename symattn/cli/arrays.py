@@ -20,10 +20,11 @@ from symattn.cli.printing import printable
 from symattn.cli.refusals import Refused
 from symattn.errors import SizeError
 from symattn.nodes import Node, Transposed
+from symattn.notation.layouts import other_layout
 from symattn.notation.names import identifier
 from symattn.tags import Equation, nearest, solve
 from symattn.variants import Formula
-from symattn.variants.layouts import LAYOUTS, layout_named
+from symattn.variants.layouts import layout_named
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -143,7 +144,7 @@ def _fitted(
 ) -> tuple[dict[str, int], str]:
     """Return the sizes of the tags and the layout in which the arrays are read."""
     own = formula.layout
-    tried = [own, *(name for name in LAYOUTS if name != own)] if layout is None else [layout]
+    tried = [own, other_layout(own)] if layout is None else [layout]
     first: SizeError | None = None
     for name in tried:
         try:

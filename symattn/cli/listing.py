@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import click
 
-from symattn.cli.arguments import formula_named
+from symattn.cli.arguments import formula_named, layout_of_preset
 from symattn.cli.printing import columns, display, paragraph, print_json, section
-from symattn.cli.proving import proof_as_data, translated, translation_as_text
+from symattn.cli.proving import proof_as_data, translation_as_text
 from symattn.notation.displays import latex_aligned, latex_softmax_definition
 from symattn.notation.glyphs import latex_name
-from symattn.notation.latex import latex, latex_shape
+from symattn.notation.layouts import other_layout
 from symattn.notation.names import identifier
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text, text_name, text_shape, text_space
+from symattn.notation.terminal import text, text_name, text_shape, text_space
+from symattn.notation.tex import latex, latex_shape
+from symattn.proof import Translation, translate
 from symattn.variants import Formula, formula, formulas
-from symattn.variants.layouts import LAYOUTS
 
 _WRITTEN_OUT = {
     0: "[x₁ … x_N] is [softmax(x₁) … softmax(x_N)]: each column sums to one",
@@ -46,18 +47,17 @@ def list_formulas(*, as_json: bool) -> None:
 
 def show_formula(name: str, *, preset: str | None, language: str, as_json: bool) -> None:
     """Print all about one formula."""
-    shown = formula_named(name)
-    chosen = chosen_preset(preset, shown.expr)
+    shown = formula_named(name, otherwise=layout_of_preset(preset))
+    translation = translate(shown, to=other_layout(shown.layout))
+    chosen = chosen_preset(preset, shown)
     if as_json:
-        print_json(_as_data(shown, chosen))
-    elif language == "latex":
-        click.echo("\n\n".join(_as_latex(shown, chosen)))
+        print_json({**_as_data(shown, chosen), "translation": _other_as_data(translation, preset)})
+        return
+    if language == "latex":
+        sections = _as_latex(shown, chosen) + _other_as_latex(translation, preset)
     else:
-        click.echo("\n\n".join(_as_text(shown, chosen)))
-
-
-def _other(layout: str) -> str:
-    return next(name for name in LAYOUTS if name != layout)
+        sections = _as_text(shown, chosen) + translation_as_text(translation, preset)
+    click.echo("\n\n".join(sections))
 
 
 def _as_text(shown: Formula, preset: Preset) -> list[str]:
@@ -66,7 +66,6 @@ def _as_text(shown: Formula, preset: Preset) -> list[str]:
         (name, f"= {text(line, preset)}", f"∈ {text_space(line.sizes, preset)}")
         for name, line in shown.lines.items()
     ]
-    translation = translated(shown, _other(shown.layout))
     return [
         f"{shown.title}  ({shown.name}, {shown.layout} layout)\n{paragraph(shown.source)}",
         section(
@@ -76,7 +75,6 @@ def _as_text(shown: Formula, preset: Preset) -> list[str]:
         section("Line by line", columns(lines)),
         section("Types", shown.signatures(preset)),
         section("Softmax", [f"{softmax} of {_WRITTEN_OUT[preset.axis]}"]),
-        *translation_as_text(translation),
     ]
 
 
@@ -86,7 +84,6 @@ def _as_latex(shown: Formula, preset: Preset) -> list[str]:
         (latex_name(name, preset, bold=preset.bold)[0], latex(line, preset), "")
         for name, line in shown.lines.items()
     ]
-    translation = translated(shown, _other(shown.layout))
     return [
         f"% {shown.title} ({shown.name}, {shown.layout} layout)\n% {shown.source}",
         display(latex(shown.expr, preset)),
@@ -95,13 +92,17 @@ def _as_latex(shown: Formula, preset: Preset) -> list[str]:
         display(attention, "the type of the attention function"),
         display(score, "the type of its score function"),
         display(latex_softmax_definition(preset)),
-        display(latex(translation.expr), f"in {_other(shown.layout)} layout"),
-        display(translation.latex(), "the proof that both say the same"),
+    ]
+
+
+def _other_as_latex(translation: Translation, preset: str | None) -> list[str]:
+    return [
+        display(latex(translation.expr, preset), f"in {translation.to} layout"),
+        display(translation.latex(preset), "the proof that both say the same"),
     ]
 
 
 def _as_data(shown: Formula, preset: Preset) -> dict[str, object]:
-    translation = translated(shown, _other(shown.layout))
     attention, score = shown.latex_signatures(preset)
     attention_text, score_text = shown.signatures(preset)
     return {
@@ -129,11 +130,14 @@ def _as_data(shown: Formula, preset: Preset) -> dict[str, object]:
         "score_signature": score_text,
         "score_signature_latex": score,
         "softmax_latex": latex_softmax_definition(preset),
-        "translation": {
-            "layout": _other(shown.layout),
-            "formula": text(translation.expr),
-            "latex": latex(translation.expr),
-            "inputs": {symbol.label: text(form) for symbol, form in translation.inputs.items()},
-            **proof_as_data(translation.proof),
-        },
+    }
+
+
+def _other_as_data(translation: Translation, preset: str | None) -> dict[str, object]:
+    return {
+        "layout": translation.to,
+        "formula": text(translation.expr, preset),
+        "latex": latex(translation.expr, preset),
+        "inputs": {symbol.label: text(form) for symbol, form in translation.inputs.items()},
+        **proof_as_data(translation.proof),
     }

@@ -6,19 +6,12 @@ import click
 
 from symattn.cli.arguments import formula_named
 from symattn.cli.printing import display, print_json, section
-from symattn.notation.latex import latex
+from symattn.notation.layouts import other_layout
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text, text_shape
+from symattn.notation.terminal import text, text_shape
+from symattn.notation.tex import latex
 from symattn.proof import Proof, Translation, prove, translate
-from symattn.variants import Formula
 from symattn.variants.layouts import layout_named
-
-
-def translated(formula: Formula, layout: str) -> Translation:
-    """Return the translation of a formula, with the matrices transposed that its entry says."""
-    inputs = {symbol for column in formula.twins.values() for symbol in column.inputs()}
-    twinned = {*formula.twins, *inputs}
-    return translate(formula, to=layout, twin=[s for s in formula.inputs if s in twinned])
 
 
 def prove_formulas(left: str, right: str, *, as_json: bool) -> bool:
@@ -39,6 +32,7 @@ def proof_as_data(result: Proof) -> dict[str, object]:
         "verdict": result.verdict,
         "claim": f"{text(result.lhs)} = {text(result.rhs)}",
         "note": result.note,
+        "twins": {text(symbol): text(form) for symbol, form in result.twins.items()},
     }
     if result.verdict == "proved":
         data["steps"] = [
@@ -69,10 +63,13 @@ def proof_as_data(result: Proof) -> dict[str, object]:
 def translate_formula(
     name: str, layout: str, *, preset: str | None, language: str, as_json: bool
 ) -> None:
-    """Print a formula in the other layout, with the proof that both say the same."""
-    formula = formula_named(name)
+    """Print a formula in the other layout, with the proof that both say the same.
+
+    Without a layout the formula is in the one that there is something to translate from.
+    """
     chosen = layout_named(layout).name
-    result = translated(formula, chosen)
+    formula = formula_named(name, otherwise=other_layout(chosen))
+    result = translate(formula, to=chosen)
     if as_json:
         print_json(
             {

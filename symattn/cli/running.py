@@ -13,10 +13,9 @@ from symattn.cli.arrays import COMPARED, LABELS, Array, Arrays, arrays_of_file, 
 from symattn.cli.checking import Comparison, compared, compared_with_loops, line_computed
 from symattn.cli.printing import columns, print_json, printable, section
 from symattn.cli.refusals import Refused
-from symattn.errors import UnknownNameError
 from symattn.notation.names import identifier
-from symattn.notation.text import text
-from symattn.tags import nearest
+from symattn.notation.terminal import text
+from symattn.tags import named
 from symattn.variants import Formula
 
 # A wider table of weights would not fit on a terminal.
@@ -91,18 +90,18 @@ def run_formula(
 def _computed(formula: Formula, arrays: Arrays, origin: str, tokens: Sequence[str]) -> _Run:
     shown = _queries(arrays.labels, tokens)
     result = line_computed(formula, "O", arrays.inputs)
-    lines = {"O": result}
+    lines = {"O": result, "S": line_computed(formula, "S", arrays.inputs)}
     comparisons: dict[str, Comparison] = {}
     for name, theirs in arrays.compared.items():
         line = COMPARED[name]
         if line not in lines:
             lines[line] = line_computed(formula, line, arrays.inputs)
-        comparisons[name] = compared(lines[line], theirs)
+        comparisons[name] = compared(lines[line], theirs, line, lines["S"])
     weights = None
     if arrays.labels:
         weights = lines["P"] if "P" in lines else line_computed(formula, "P", arrays.inputs)
         weights = weights.swapaxes(0, 1) if formula.layout == "column" else weights
-    loops = compared_with_loops(formula, result, arrays.inputs, arrays.sizes)
+    loops = compared_with_loops(formula, result, lines["S"], arrays.inputs, arrays.sizes)
     return _Run(formula, arrays, origin, result, loops, comparisons, weights, shown)
 
 
@@ -113,8 +112,7 @@ def _queries(labels: Sequence[str], tokens: Sequence[str]) -> list[int]:
     if not labels:
         raise Refused(f"the file has no {LABELS}, so --token finds none")
     for token in tokens:
-        if token not in labels:
-            raise UnknownNameError("token", token[:40], nearest(token[:40], labels))
+        named("token", token, dict.fromkeys(labels))
     return [at for at, label in enumerate(labels) if label in tokens]
 
 

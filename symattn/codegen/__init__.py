@@ -7,6 +7,6 @@
 * `function`: `lambdify`, the only place where source is run.
 """
 
-from symattn.codegen.function import GeneratedFunction, lambdify
+from symattn.codegen.generated import GeneratedFunction, lambdify
 
 __all__ = ["GeneratedFunction", "lambdify"]

@@ -8,29 +8,16 @@ generated source is a finite real number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import cast
 
-from symattn.errors import InternalError, ScalarError
-from symattn.meaning.form import (
-    Add,
-    Apply,
-    Extent,
-    Form,
-    Mul,
-    Number,
-    Parameter,
-    Power,
-    children,
-    reciprocal,
-)
+from symattn.errors import ScalarError, UndefinedPointError
+from symattn.evaluate import BOUNDED_FLOATS, entry_value
+from symattn.meaning.form import Extent, Form, Parameter, children, reciprocal
 from symattn.nodes import Node, Quotient
 from symattn.notation import text
 
-_FUNCTIONS: Mapping[str, Callable[[float], float]] = MappingProxyType(
-    {"exp": math.exp, "log": math.log, "tanh": math.tanh, "sin": math.sin, "cos": math.cos}
-)
+_NO_NUMBER = "it is no finite real number"
 
 
 class Scalars:
@@ -48,42 +35,18 @@ class Scalars:
     def check(self, sizes: Mapping[str, int], numbers: Mapping[str, float]) -> None:
         """Raise `ScalarError` for a scalar that is no finite real number with these values."""
         for form in self.forms:
-            try:
-                value = scalar_value(form, sizes, numbers)
-            except ZeroDivisionError:
-                reason = "it divides by zero"
-            except (ValueError, OverflowError):
-                reason = "it is no finite real number"
-            else:
-                if math.isfinite(value):
-                    continue
-                reason = "it is no finite real number"
-            raise ScalarError(text(form), reason, dict(_used(form, sizes, numbers)))
+            reason = _problem(form, sizes, numbers)
+            if reason:
+                raise ScalarError(text(form), reason, dict(_used(form, sizes, numbers)))
 
 
-def scalar_value(form: Form, sizes: Mapping[str, int], numbers: Mapping[str, float]) -> float:
-    """Return the number that a scalar is; raises what arithmetic raises where it is none."""
-    match form:
-        case Number(value):
-            return float(value)
-        case Extent(size):
-            return float(size.value(sizes))
-        case Parameter(name):
-            return numbers[name]
-        case Add(terms):
-            return sum(scalar_value(term, sizes, numbers) for term in terms)
-        case Mul(factors):
-            return math.prod(scalar_value(factor, sizes, numbers) for factor in factors)
-        case Power(base, exponent):
-            # math.pow stays in the real numbers, and raises ValueError where ** would leave them.
-            inner = scalar_value(base, sizes, numbers)
-            if inner == 0 and exponent < 0:
-                raise ZeroDivisionError
-            return math.pow(inner, float(exponent))
-        case Apply(function, argument) if function in _FUNCTIONS:
-            return _FUNCTIONS[function](scalar_value(argument, sizes, numbers))
-        case _:
-            raise InternalError(f"a scalar without a value: {form}")
+def _problem(form: Form, sizes: Mapping[str, int], numbers: Mapping[str, float]) -> str:
+    """Return why a scalar has no value, or an empty text if it has one."""
+    try:
+        value = entry_value(form, {}, sizes, {}, numbers, BOUNDED_FLOATS)
+    except UndefinedPointError as error:
+        return "it divides by zero" if error.divides_by_zero else _NO_NUMBER
+    return "" if math.isfinite(value) else _NO_NUMBER
 
 
 def _used(

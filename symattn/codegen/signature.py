@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 
 from symattn.errors import SignatureError, TextRefusedError
-from symattn.nodes import Dim, InputMatrix, InputVector, Node, Scalar, Softmax
+from symattn.nodes import Dim, InputMatrix, InputVector, Node, Scalar
 from symattn.nodes.core import as_operand
 from symattn.notation import brief
 from symattn.notation.names import identifier
@@ -100,12 +100,6 @@ class Signature:
                 if size == wanted:
                     return array.name, axis - len(array.axes)
         return None
-
-
-def layout_of(result: Node) -> str:
-    """Return how tokens lie, as the axis of every softmax tells: down columns, or along rows."""
-    axes = {node.axis for node in result.walk() if isinstance(node, Softmax)}
-    return {frozenset((0,)): "column", frozenset((1,)): "row"}.get(frozenset(axes), "")
 
 
 def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Input, ...]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 
-from symattn.errors import BackendError, UnknownNameError
-from symattn.tags import nearest
+from symattn.errors import BackendError
+from symattn.tags import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,4 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 
 def target_named(name: object) -> Target:
     """Return the row of a backend; raises `UnknownNameError` for any other name."""
-    target = TARGETS.get(name) if isinstance(name, str) else None
-    if target is None:
-        shown = name if isinstance(name, str) else repr(name)
-        raise UnknownNameError("backend", shown, nearest(shown, TARGETS) or tuple(TARGETS))
-    return target
+    return named("backend", name, TARGETS)

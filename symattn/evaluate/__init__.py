@@ -1,12 +1,7 @@
 """Numbers: a formula as written, matrix by matrix; its meaning, by loops; points to compare at."""
 
-from symattn.evaluate.arithmetic import (
-    DIGITS,
-    FLOATS,
-    Arithmetic,
-    UndefinedPointError,
-    exact,
-)
+from symattn.errors import UndefinedPointError
+from symattn.evaluate.arithmetic import BOUNDED_FLOATS, DIGITS, FLOATS, Arithmetic, exact
 from symattn.evaluate.loops import entry_value, table
 from symattn.evaluate.matrices import evaluate
 from symattn.evaluate.points import (
@@ -19,6 +14,7 @@ from symattn.evaluate.points import (
 )
 
 __all__ = [
+    "BOUNDED_FLOATS",
     "DIGITS",
     "Arithmetic",
     "Entries",

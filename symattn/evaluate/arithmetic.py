@@ -22,7 +22,7 @@ from typing import Any, Protocol, cast
 import mpmath
 import numpy as np
 
-from symattn.errors import SizeError, SymattnError
+from symattn.errors import SizeError, UndefinedPointError
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes import InputVector
 from symattn.nodes.core import Node
@@ -31,18 +31,6 @@ DIGITS = 50
 
 # Beyond it, exact cancellation could hide everything that the digits hold.
 _LARGEST_EXPONENT = 40
-
-
-class UndefinedPointError(SymattnError, ArithmeticError):
-    """A formula has no value at these inputs: it divides by zero, or takes the log of -1.
-
-    >>> print(UndefinedPointError("log(-1)"))
-    undefined at this point: log(-1)
-    """
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(f"undefined at this point: {what}")
 
 
 class Arithmetic(Protocol):
@@ -89,15 +77,29 @@ def _exp_of_float(x: float) -> float:
 
 
 class _Floats:
-    def __init__(self) -> None:
-        self.mpf = float
-        self.exp = _exp_of_float
-        self.log, self.sqrt = math.log, math.sqrt
-        self.tanh, self.sin, self.cos = math.tanh, math.sin, math.cos
+    """The functions of `math`, by their names; ``exp`` is given."""
+
+    mpf = float
+
+    def __init__(self, exp: Callable[[float], float]) -> None:
+        self.exp = exp
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(math, name)
 
 
-FLOATS: Arithmetic = _Floats()
+FLOATS = cast(Arithmetic, _Floats(_exp_of_float))
 """Python's float64 numbers."""
+
+BOUNDED_FLOATS = cast(Arithmetic, _Floats(math.exp))
+"""Python's float64 numbers, where an exponential beyond them is undefined rather than infinite."""
+
+
+def undefined(error: ArithmeticError) -> UndefinedPointError:
+    """Return the error for arithmetic that has no result."""
+    if isinstance(error, ZeroDivisionError):
+        return UndefinedPointError("a division by zero", divides_by_zero=True)
+    return UndefinedPointError("a number beyond bounds")
 
 
 def number(value: Any, arithmetic: Arithmetic) -> Any:
@@ -130,8 +132,9 @@ def apply_function(name: str, x: Any, arithmetic: Arithmetic) -> Any:
     known = FUNCTIONS.get(name)
     try:
         y = known.mpmath(arithmetic, x) if known else arbitrary_function(name)(arithmetic, x)
-    except (ZeroDivisionError, ValueError, OverflowError):
-        raise UndefinedPointError(f"{name}({x})") from None
+    except (ZeroDivisionError, ValueError, OverflowError) as error:
+        by_zero = isinstance(error, ZeroDivisionError)
+        raise UndefinedPointError(f"{name}({x})", divides_by_zero=by_zero) from None
     return defined(y, arithmetic, name)
 
 

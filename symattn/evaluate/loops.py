@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from symattn.errors import InternalError
+from symattn.errors import InternalError, UndefinedPointError
 from symattn.evaluate.arithmetic import (
     FLOATS,
     Arithmetic,
-    UndefinedPointError,
     apply_function,
     number,
     rows_of,
+    undefined,
 )
 from symattn.meaning.form import (
     Add,
@@ -83,8 +83,8 @@ def entry_value(
     loops = _Loops(sizes, entries, scalars or {}, arithmetic)
     try:
         return loops.compiled(form)(dict(at))
-    except (ZeroDivisionError, OverflowError):
-        raise UndefinedPointError("a division by zero, or a number beyond bounds") from None
+    except (ZeroDivisionError, OverflowError) as error:
+        raise undefined(error) from None
 
 
 def table(
@@ -117,8 +117,8 @@ def table(
             [entry({**dict.fromkeys(row, i), **dict.fromkeys(column, j)}) for j in range(columns)]
             for i in range(rows)
         ]
-    except (ZeroDivisionError, OverflowError):
-        raise UndefinedPointError("a division by zero, or a number beyond bounds") from None
+    except (ZeroDivisionError, OverflowError) as error:
+        raise undefined(error) from None
 
 
 def free_indices(form: Form | Condition) -> tuple[Index, ...]:

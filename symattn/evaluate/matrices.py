@@ -22,12 +22,12 @@ from symattn.errors import InternalError
 from symattn.evaluate.arithmetic import (
     DIGITS,
     Arithmetic,
-    UndefinedPointError,
     apply_function,
     defined,
     exact,
     number,
     rows_of,
+    undefined,
 )
 from symattn.nodes import (
     Dim,
@@ -47,6 +47,7 @@ from symattn.nodes import (
     Transposed,
 )
 from symattn.nodes.core import Node
+from symattn.nodes.scalars import NAMES_OF_FUNCTIONS
 
 Matrix = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -119,8 +120,8 @@ def evaluate(
             for value in matrix.flat:
                 defined(value, point.arithmetic, "an entry")
             known[part] = matrix
-    except (ZeroDivisionError, OverflowError):
-        raise UndefinedPointError("a division by zero, or a number beyond bounds") from None
+    except (ZeroDivisionError, OverflowError) as error:
+        raise undefined(error) from None
     return known[node]
 
 
@@ -263,7 +264,7 @@ SCALAR_RULES: dict[type[sympy.Basic], ScalarRule] = {
     sympy.Add: _sum,
     sympy.Mul: _product,
     sympy.Pow: _power,
-    **{getattr(sympy, name): _function(name) for name in ("exp", "log", "tanh", "sin", "cos")},
+    **{function: _function(name) for function, name in NAMES_OF_FUNCTIONS.items()},
 }
 """How each class of SymPy scalars is computed; subclasses follow their base."""
 

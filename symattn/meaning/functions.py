@@ -2,7 +2,8 @@
 
 A function is either *defined* (``sigmoid`` means ``1/(1 + e^{-x})``: its row gives its index form,
 and identities follow from that) or *opaque* (``tanh``: only what the row states, such as oddness,
-is known).  To add one, add a row; the contract tests read the table.
+is known).  To add one, add a row, and its name where `symattn.nodes.elementwise` and the top of the
+package list what is public; the contract tests read the table and say what is missing.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from symattn.meaning.form import MINUS_ONE, ONE, Add, Apply, Form, Mul, Power
 class Function:
     """One elementwise function.
 
-    ``latex`` and ``text`` are its printed names (``{x}`` in them stands for the argument where it
-    is not written as a call).  ``numpy`` is a template over ``xp`` (NumPy, or a library with its
-    interface) and ``x``; ``mpmath`` computes it from the
-    mpmath module and a number.  ``domain`` tells where
-    the function is defined, in words, if not everywhere.
+    ``summary`` says in words what it is.  ``latex`` and ``text`` are its printed names (``{x}`` in
+    them stands for the argument where it is not written as a call).  ``numpy`` is a template over
+    ``xp`` (NumPy, or a library with its interface) and ``x``; ``mpmath`` computes it from the
+    mpmath module and a number.  ``domain`` tells where the function is defined, in words, if not
+    everywhere.
     """
 
     name: str
+    summary: str
     latex: str
     text: str
     numpy: str
@@ -53,20 +55,54 @@ def _sigmoid(x: Form) -> Form:
 
 
 _ROWS = (
-    Function("exp", r"\exp", "exp", "xp.exp({x})", lambda mp, x: mp.exp(x), positive=True),
+    Function(
+        "exp",
+        "the exponential",
+        r"\exp",
+        "exp",
+        "xp.exp({x})",
+        lambda mp, x: mp.exp(x),
+        positive=True,
+    ),
     Function(
         "log",
+        "the natural logarithm",
         r"\log",
         "log",
         "xp.log({x})",
         lambda mp, x: mp.log(x),
         domain="where its argument is > 0",
     ),
-    Function("tanh", r"\tanh", "tanh", "xp.tanh({x})", lambda mp, x: mp.tanh(x), odd=True),
-    Function("sin", r"\sin", "sin", "xp.sin({x})", lambda mp, x: mp.sin(x), odd=True),
-    Function("cos", r"\cos", "cos", "xp.cos({x})", lambda mp, x: mp.cos(x), even=True),
+    Function(
+        "tanh",
+        "the hyperbolic tangent",
+        r"\tanh",
+        "tanh",
+        "xp.tanh({x})",
+        lambda mp, x: mp.tanh(x),
+        odd=True,
+    ),
+    Function(
+        "sin",
+        "the sine",
+        r"\sin",
+        "sin",
+        "xp.sin({x})",
+        lambda mp, x: mp.sin(x),
+        odd=True,
+    ),
+    Function(
+        "cos",
+        "the cosine",
+        r"\cos",
+        "cos",
+        "xp.cos({x})",
+        lambda mp, x: mp.cos(x),
+        even=True,
+    ),
     Function(
         "relu",
+        "the positive part",
         r"\operatorname{ReLU}",
         "ReLU",
         "xp.maximum({x}, 0)",
@@ -74,6 +110,7 @@ _ROWS = (
     ),
     Function(
         "sigmoid",
+        "the logistic function 1/(1 + e^-x)",
         r"\sigma",
         "σ",
         # 1/(1 + e^-x) overflows for large negative x; the half-angle form does not.
@@ -83,6 +120,7 @@ _ROWS = (
     ),
     Function(
         "silu",
+        "the product of x and its logistic function",
         r"\operatorname{SiLU}",
         "SiLU",
         "{x} * ((xp.tanh({x} / 2) + 1) / 2)",
@@ -91,6 +129,7 @@ _ROWS = (
     ),
     Function(
         "softplus",
+        "log(1 + e^x)",
         r"\operatorname{softplus}",
         "softplus",
         "xp.logaddexp({x}, 0)",
@@ -99,6 +138,7 @@ _ROWS = (
     ),
     Function(
         "sqrt",
+        "the square root",
         r"\sqrt{{x}}",
         "√({x})",
         "xp.sqrt({x})",
@@ -108,6 +148,7 @@ _ROWS = (
     ),
     Function(
         "square",
+        "the square",
         r"{x}^{\circ 2}",
         "({x})²",
         "xp.square({x})",
@@ -116,6 +157,7 @@ _ROWS = (
     ),
     Function(
         "reciprocal",
+        "1/x",
         r"\operatorname{reciprocal}",
         "reciprocal",
         "1 / {x}",

@@ -9,6 +9,7 @@ from symattn.nodes.algebra import (
     Transposed,
     hadamard,
 )
+from symattn.nodes.along_axis import MaxAlong, Softmax, max, softmax
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import (
     Elementwise,
@@ -40,7 +41,6 @@ from symattn.nodes.inputs import (
 from symattn.nodes.program import Program
 from symattn.nodes.scalars import Scalar, scalar
 from symattn.nodes.sizes import Dim, dim, dims
-from symattn.nodes.softmax import MaxAlong, Softmax, max, softmax
 
 __all__ = [
     "Dim",

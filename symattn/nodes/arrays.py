@@ -109,8 +109,8 @@ def inline(root: Node, call: Callable[[str], str]) -> str:
     axes: dict[str, str] = {}
     for node in root.inputs():
         for axis, size in zip((-2, -1), node.sizes, strict=True):
-            if len(size.tags) == 1 and size == Size.tag(size.tags[0]):
-                axes.setdefault(size.tags[0], f"{identifier(node.label)}.shape[{axis}]")
+            if size.single_tag is not None:
+                axes.setdefault(size.single_tag, f"{identifier(node.label)}.shape[{axis}]")
     first = root.inputs()[0].label if root.inputs() else ""
     context = ArrayContext(
         call=call,

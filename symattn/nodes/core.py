@@ -28,9 +28,10 @@ from symattn.errors import (
 from symattn.meaning.form import Form, Place
 from symattn.nodes.arrays import ArrayContext
 from symattn.nodes.given import Agreement, Given, in_force
+from symattn.nodes.guarded import refuse_text
 from symattn.nodes.hooks import WrittenExpr
 from symattn.nodes.scalars import Scalar, as_scalar, scalar_form
-from symattn.nodes.sizes import Dim, expression_of, refuse_text, size_of
+from symattn.nodes.sizes import Dim, expression_of, size_of
 from symattn.nodes.substitution import pairs_of
 from symattn.notation.code import brief
 from symattn.notation.rows import Notation, Printable
@@ -220,7 +221,7 @@ class Node(WrittenExpr):
     @property
     def matrices(self) -> tuple[Node, ...]:
         """The matrix operands, in order."""
-        return tuple(operand for operand in self.operands if isinstance(operand, Node))
+        return tuple(argument for argument in self.args if isinstance(argument, Node))
 
     @property
     def shape(self) -> tuple[sympy.Expr, sympy.Expr]:
@@ -235,17 +236,14 @@ class Node(WrittenExpr):
     @property
     def free_symbols(self) -> set[sympy.Basic]:
         """The matrices, scalars and tags used as values; sizes are in ``dims``."""
-        return {
-            symbol
-            for node in self.walk()
-            for symbol in (
-                (node,)
-                if node.is_input
-                else [s for o in node.operands if not isinstance(o, Node) for s in o.free_symbols]
-                if not node.is_sized
-                else ()
-            )
-        }
+        found: set[sympy.Basic] = set()
+        for node in self.walk():
+            if node.is_input:
+                found.add(node)
+            elif not node.is_sized:
+                scalars = (o for o in node.operands if not isinstance(o, Node))
+                found.update(*(scalar.free_symbols for scalar in scalars))
+        return found
 
     is_input: ClassVar[bool] = False
     """Whether the node is an input: a named matrix."""
@@ -275,10 +273,10 @@ class Node(WrittenExpr):
 
     def rebuilt(self, change: Callable[[Node], Node]) -> Node:
         """Return the node with each matrix operand changed, checked again."""
-        operands = [change(o) if isinstance(o, Node) else o for o in self.operands]
-        if all(new is old for new, old in zip(operands, self.operands, strict=True)):
+        changed = [change(a) if isinstance(a, Node) else a for a in self.args]
+        if all(new is old for new, old in zip(changed, self.args, strict=True)):
             return self
-        return type(self)(*operands, *(a for a in self.args if isinstance(a, Given)))
+        return type(self)(*changed)
 
     # Operators: each builds the operation of that name, as written.
 

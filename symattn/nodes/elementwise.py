@@ -1,7 +1,8 @@
 """Functions applied to every entry, and the same names for scalars.
 
-What a function is stands in one row of `symattn.meaning.functions`; this module gives each row a
-public function.  ``function("phi")`` is a function of which nothing is known but its name.
+What a function is stands in one row of `symattn.meaning.functions`, its documentation included;
+this module gives each row a public function.  ``function("phi")`` is a function of which nothing is
+known but its name.
 """
 
 from __future__ import annotations
@@ -17,21 +18,10 @@ from symattn.meaning.form import Apply, Form, Place
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes.arrays import ArrayContext
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix, as_operand
+from symattn.nodes.scalars import OF_SCALARS
 from symattn.notation.names import check_name
 from symattn.notation.rows import Binding, Kind, Notation
 from symattn.tags import Size
-
-# SymPy's own functions, for arguments that are scalars.
-_OF_SCALARS: dict[str, Callable[[Any], Any]] = {
-    "exp": sympy.exp,
-    "log": sympy.log,
-    "tanh": sympy.tanh,
-    "sin": sympy.sin,
-    "cos": sympy.cos,
-    "sqrt": sympy.sqrt,
-    "square": lambda x: x**2,
-    "reciprocal": lambda x: 1 / x,
-}
 
 
 class Elementwise(Node):
@@ -62,16 +52,6 @@ class Elementwise(Node):
     def operands(self) -> Arguments:
         """The matrix alone; the name is not an operand."""
         return self.matrices
-
-    @property
-    def matrices(self) -> tuple[Node, ...]:
-        """The matrix to which the function is applied."""
-        return (cast(Node, self.args[1]),)
-
-    def rebuilt(self, change: Callable[[Node], Node]) -> Node:
-        """Return the same function of the changed matrix."""
-        changed = change(self.matrices[0])
-        return self if changed is self.matrices[0] else type(self)(self.args[0], changed)
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``f(X[i, j])``, or what ``f`` is defined to be."""
@@ -115,136 +95,43 @@ def _apply(name: str, operand: Any) -> Any:
     value = as_operand(operand)
     if isinstance(value, Node):
         return Elementwise(name, value)
-    known = _OF_SCALARS.get(name)
-    if known is None:
+    if name not in OF_SCALARS:
         raise NotSupportedError(f"{name} of a scalar ({value})")
     # A symbol of SymPy's own is left as it is: only a matrix beside it says whether it is a tag.
-    result = known(operand if isinstance(operand, sympy.Expr) else value)
+    result = OF_SCALARS[name](operand if isinstance(operand, sympy.Expr) else value)
     as_operand(result)
     return result
 
 
-def exp(x: Any) -> Any:
-    """Return the exponential of every entry.
+def _public(name: str) -> Callable[[Any], Any]:
+    """Return the public function of a row, with its documentation."""
+    row = FUNCTIONS[name]
+    of_a_scalar = "it is a scalar" if name in OF_SCALARS else "it raises `NotSupportedError`"
+
+    def apply(x: Any) -> Any:
+        return _apply(name, x)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"""Return {row.summary} of every entry{row.domain and f", {row.domain}"}.
 
     >>> import symattn as sa
-    >>> sa.exp(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("exp", x)
-
-
-def log(x: Any) -> Any:
-    """Return the natural logarithm of every entry.
-
-    >>> import symattn as sa
-    >>> sa.log(sa.matrix("S", *sa.dims("m n"))).shape
+    >>> sa.{name}(sa.matrix("S", *sa.dims("m n"))).shape
     (m, n)
 
-    Undefined where an entry is not positive.
+    Of a scalar {of_a_scalar}.
     """
-    return _apply("log", x)
+    return apply
 
 
-def tanh(x: Any) -> Any:
-    """Return the hyperbolic tangent of every entry.
-
-    >>> import symattn as sa
-    >>> sa.tanh(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("tanh", x)
-
-
-def sin(x: Any) -> Any:
-    """Return the sine of every entry.
-
-    >>> import symattn as sa
-    >>> sa.sin(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("sin", x)
-
-
-def cos(x: Any) -> Any:
-    """Return the cosine of every entry.
-
-    >>> import symattn as sa
-    >>> sa.cos(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("cos", x)
-
-
-def relu(x: Any) -> Any:
-    """Return the positive part of every entry.
-
-    >>> import symattn as sa
-    >>> sa.relu(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("relu", x)
-
-
-def sigmoid(x: Any) -> Any:
-    """Return the logistic function 1/(1 + e^-x) of every entry.
-
-    >>> import symattn as sa
-    >>> sa.sigmoid(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("sigmoid", x)
-
-
-def silu(x: Any) -> Any:
-    """Return x times its logistic function of every entry.
-
-    >>> import symattn as sa
-    >>> sa.silu(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("silu", x)
-
-
-def softplus(x: Any) -> Any:
-    """Return log(1 + e^x) for every entry.
-
-    >>> import symattn as sa
-    >>> sa.softplus(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("softplus", x)
-
-
-def sqrt(x: Any) -> Any:
-    """Return the square root of every entry.
-
-    >>> import symattn as sa
-    >>> sa.sqrt(sa.dim("d_k"))
-    sqrt(d_k)
-
-    Of a scalar it is a scalar.
-    """
-    return _apply("sqrt", x)
-
-
-def square(x: Any) -> Any:
-    """Return the square of every entry.
-
-    >>> import symattn as sa
-    >>> sa.square(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-    """
-    return _apply("square", x)
-
-
-def reciprocal(x: Any) -> Any:
-    """Return 1/x for every entry.
-
-    >>> import symattn as sa
-    >>> sa.reciprocal(sa.matrix("S", *sa.dims("m n"))).shape
-    (m, n)
-
-    Undefined at 0: a proof that divides lists the condition.
-    """
-    return _apply("reciprocal", x)
+exp = _public("exp")
+log = _public("log")
+tanh = _public("tanh")
+sin = _public("sin")
+cos = _public("cos")
+relu = _public("relu")
+sigmoid = _public("sigmoid")
+silu = _public("silu")
+softplus = _public("softplus")
+sqrt = _public("sqrt")
+square = _public("square")
+reciprocal = _public("reciprocal")

@@ -126,16 +126,12 @@ def declared_equal(
     >>> [candidate.relation for candidate in declared_equal([sizes], lambda: sa.ones(1, 1))]
     ['d_model = h*d_k']
     """
-    if all(_is_tag(left) or _is_tag(right) for left, right in clashes) and all(
+    if all(left.single_tag or right.single_tag for left, right in clashes) and all(
         size.tags for clash in clashes for size in clash
     ):
-        pairs = ((left, right) if _is_tag(left) else (right, left) for left, right in clashes)
+        pairs = ((left, right) if left.single_tag else (right, left) for left, right in clashes)
         relation = ", ".join(dict.fromkeys(f"{tag} = {size}" for tag, size in pairs))
         yield Candidate(build, relation=relation)
-
-
-def _is_tag(size: Size) -> bool:
-    return len(size.tags) == 1 and size == Size.tag(size.tags[0])
 
 
 def facts(operands: Iterable[Node]) -> tuple[tuple[str, str, str], ...]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import sympy
+from sympy.printing.numpy import JaxPrinter, NumPyPrinter
 from sympy.printing.pretty.stringpict import prettyForm
 
-from symattn.errors import OperationRefusedError
+from symattn.errors import NotSupportedError, OperationRefusedError
 from symattn.nodes.arrays import inline
+from symattn.nodes.guarded import refuse_text
 from symattn.nodes.refused import Refusals
-from symattn.nodes.sizes import refuse_text
 from symattn.notation.code import python
-from symattn.notation.latex import latex
 from symattn.notation.rows import Printable
-from symattn.notation.text import text
+from symattn.notation.terminal import text
+from symattn.notation.tex import latex
 
 if TYPE_CHECKING:
     from symattn.nodes.core import Node
@@ -102,4 +103,17 @@ class WrittenExpr(Refusals, sympy.MatrixExpr):
         return inline(root, lambda name: printer._module_format(f"{printer._module}.{name}"))
 
     _cupycode = _numpycode
-    _pythoncode = _lambdacode = _numpycode
+
+    # NumPy's and CuPy's printers ask for Python code too, and know the module that they write for.
+    def _pythoncode(self, printer: Any) -> str:
+        if isinstance(printer, NumPyPrinter) and not isinstance(printer, JaxPrinter):
+            return self._numpycode(printer)
+        return self._othercode(printer)
+
+    def _othercode(self, printer: Any) -> str:
+        raise NotSupportedError(
+            f"code by SymPy's {type(printer).__name__}; with sympy.lambdify use modules='numpy', "
+            "or generate a function with sa.lambdify"
+        )
+
+    _lambdacode = _mpmathcode = _numexprcode = _tensorflowcode = _torchcode = _jaxcode = _othercode

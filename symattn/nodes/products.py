@@ -125,22 +125,39 @@ def _misfit(operands: Arguments, left: Node, right: Node) -> ShapeError:
     )
 
 
+def _arrangements(left: Node, right: Node) -> tuple[tuple[Node, Node], ...]:
+    """Return two factors with one transposed, swapped, or both, the smallest changes first."""
+    return (
+        (turned(left), right),
+        (left, turned(right)),
+        (right, left),
+        (turned(left), turned(right)),
+        (turned(right), left),
+        (right, turned(left)),
+    )
+
+
 def _product_fixes(operands: Arguments, left: Node, right: Node) -> Iterator[Candidate]:
-    """Yield the pair that clashes with one transposed, swapped, or both; then equal tags."""
+    """Yield the pair that clashes with one transposed, swapped, or both; then equal tags.
+
+    The pair may be all that stands before the right factor and that factor: ``A @ W`` is written
+    flat where A is itself a product, and ``W @ A`` is what its author may have meant.
+    """
     matrices = [k for k, operand in enumerate(operands) if isinstance(operand, Node)]
     at, after = next(
         (i, j) for i, j in pairwise(matrices) if operands[i] is left and operands[j] is right
     )
     before = f"{factor(left)} @ {factor(right)}"
-    for pair in (
-        *((turned(left), right), (left, turned(right)), (right, left)),
-        *((turned(left), turned(right)), (turned(right), left), (right, turned(left))),
-    ):
+    for pair in _arrangements(left, right):
         changed = list(operands)
         changed[at], changed[after] = pair
         yield Candidate(
             lambda changed=changed: MatrixProduct(*changed),
             part=lambda pair=pair: (MatrixProduct(*pair), before),
         )
+    if at != matrices[0]:
+        whole = MatrixProduct(*operands[:after])
+        for pair in _arrangements(whole, right):
+            yield Candidate(lambda pair=pair: MatrixProduct(*pair, *operands[after + 1 :]))
     clash = left.sizes[1], right.sizes[0]
     yield from declared_equal((clash,), lambda: MatrixProduct(*operands))

@@ -14,11 +14,11 @@ from symattn.nodes.core import Node, as_matrix
 from symattn.nodes.given import Given
 from symattn.nodes.inputs import InputMatrix
 from symattn.notation.code import brief
-from symattn.notation.displays import latex_aligned
-from symattn.notation.latex import latex
+from symattn.notation.displays import latex_lines
 from symattn.notation.names import check_name
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text
+from symattn.notation.rows import Printable
+from symattn.notation.terminal import text
 from symattn.tags import nearest
 
 
@@ -98,7 +98,7 @@ class Program:
         self,
         preset: Preset | str | None = None,
         *,
-        highlight: Sequence[Any] = (),
+        highlight: Sequence[Printable] | Printable = (),
         dialect: str = "latex",
     ) -> str:
         r"""Return the lines as an ``aligned`` block of LaTeX.
@@ -112,16 +112,8 @@ class Program:
         \end{aligned}
         """
         chosen = chosen_preset(preset, self.result)
-
-        def shown(line: Node) -> str:
-            return latex(line, chosen, highlight=highlight, dialect=dialect)
-
-        return latex_aligned(
-            [
-                (shown(InputMatrix(name, *line.sizes)), shown(line), "")
-                for name, line in self.named_lines.items()
-            ]
-        )
+        lines = [(InputMatrix(name, *line.sizes), line) for name, line in self.named_lines.items()]
+        return latex_lines(lines, chosen, highlight, dialect)
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex(dialect='jupyter')}$"

@@ -7,28 +7,25 @@ name of a tag of the matrix beside it is that tag, any other is a real parameter
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Rational, Real
+from types import MappingProxyType
 from typing import Any
 
 import sympy
+from sympy.core.function import FunctionClass
 
 from symattn.errors import NotAnOperandError, NotSupportedError
 from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
-from symattn.nodes.sizes import Dim, size_of, without_text
+from symattn.meaning.functions import FUNCTIONS
+from symattn.nodes.guarded import Guarded
+from symattn.nodes.sizes import Dim, size_of
 from symattn.notation.names import check_name
 
-_FUNCTIONS = {
-    sympy.exp: "exp",
-    sympy.log: "log",
-    sympy.tanh: "tanh",
-    sympy.sin: "sin",
-    sympy.cos: "cos",
-}
 
-
-class Scalar(sympy.Symbol):
+class Scalar(Guarded, sympy.Symbol):
     """A scalar input: a finite real number, positive if declared so."""
 
     __slots__ = ()
@@ -37,9 +34,53 @@ class Scalar(sympy.Symbol):
         known = {"positive": True} if positive else {"real": True}
         return super().__new__(cls, check_name(name), **known)  # pyright: ignore[reportReturnType]
 
-    def subs(self, *rules: Any, **options: Any) -> Any:
-        """Replace as SymPy does, but never with text."""
-        return super().subs(*without_text("subs", *rules), **options)
+
+_ARGUMENT = Parameter("x")
+
+_IN_SYMPY: dict[str, Any] = {
+    name: getattr(sympy, name)
+    for name, row in FUNCTIONS.items()
+    if row.definition is None and isinstance(getattr(sympy, name, None), FunctionClass)
+}
+
+NAMES_OF_FUNCTIONS: Mapping[type[sympy.Basic], str] = MappingProxyType(
+    {function: name for name, function in _IN_SYMPY.items()}
+)
+"""The functions that may stand in a scalar: SymPy's own that have a row, with the row's name."""
+
+
+def _defined(definition: Callable[[Form], Form], x: sympy.Expr) -> sympy.Expr:
+    return _expression(definition(_ARGUMENT), x)
+
+
+OF_SCALARS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    _IN_SYMPY
+    | {
+        name: partial(_defined, row.definition)
+        for name, row in FUNCTIONS.items()
+        if row.definition is not None
+    }
+)
+"""By name, the functions that a scalar may be given to: those, and what is defined by them."""
+
+
+def _expression(form: Form, x: sympy.Expr) -> sympy.Expr:
+    """Return the definition of a function, where its argument is this scalar."""
+    match form:
+        case Parameter():
+            return x
+        case Number(value):
+            return sympy.Rational(value.numerator, value.denominator)
+        case Add(terms):
+            return sympy.Add(*(_expression(term, x) for term in terms))
+        case Mul(factors):
+            return sympy.Mul(*(_expression(factor, x) for factor in factors))
+        case Power(base, exponent):
+            return _expression(base, x) ** sympy.Rational(exponent.numerator, exponent.denominator)
+        case Apply(function, argument) if function in OF_SCALARS:
+            return OF_SCALARS[function](_expression(argument, x))
+        case _:
+            raise NotSupportedError(f"a scalar for {form}")
 
 
 def scalar(name: str, *, positive: bool = False) -> Scalar:
@@ -136,7 +177,7 @@ def scalar_form(expr: Any) -> Form:
         return Mul(tuple(scalar_form(factor) for factor in expr.as_ordered_factors()))
     if isinstance(expr, sympy.Pow) and isinstance(expr.exp, sympy.Rational):
         return Power(scalar_form(expr.base), Fraction(int(expr.exp.p), int(expr.exp.q)))
-    function = _FUNCTIONS.get(type(expr))
+    function = NAMES_OF_FUNCTIONS.get(type(expr))
     if function is not None:
         return Apply(function, scalar_form(expr.args[0]))
     raise NotSupportedError(f"the scalar {expr} ({type(expr).__name__})")

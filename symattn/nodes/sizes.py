@@ -2,24 +2,27 @@
 
 `Dim` is the only tag that SymPy sees.  Sizes themselves are polynomials of `symattn.tags`, which
 know nothing of SymPy; a symbol of the same name is the same tag, whatever its assumptions.
+
+A `Dim` refuses text (see `symattn.nodes.guarded`).  What SymPy computes from it, ``2*m`` or
+``sqrt(d_k)``, belongs to SymPy, and evaluates text that its methods are given, as SymPy does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 import sympy
 
-from symattn.errors import SizeError, SizeSyntaxError, TextRefusedError
+from symattn.errors import SizeError, SizeSyntaxError
+from symattn.nodes.guarded import Guarded
 from symattn.notation.code import brief
 from symattn.tags import Quotient, Size, check_size, check_tag_name, parse_size
 from symattn.tags.grammar import MAX_DIGITS, MAX_EXPONENT, MAX_TERMS
 
 
-class Dim(sympy.Symbol):
+class Dim(Guarded, sympy.Symbol):
     """A tag: the name of an axis, standing for its size, a positive integer.
 
     >>> d_k = Dim("d_k")
@@ -32,47 +35,6 @@ class Dim(sympy.Symbol):
     def __new__(cls, name: str, **_assumptions: Any) -> Dim:
         symbol = super().__new__(cls, check_tag_name(_text(name)), integer=True, positive=True)
         return symbol  # pyright: ignore[reportReturnType]
-
-    def subs(self, *rules: Any, **options: Any) -> Any:
-        """Replace as SymPy does, but never with text."""
-        return super().subs(*without_text("subs", *rules), **options)
-
-
-def refuse_text(call: str, *values: Any) -> None:
-    """Raise if a string stands among the values: SymPy would evaluate it.
-
-    >>> refuse_text("subs", {Dim("n"): [1, "m"]})
-    Traceback (most recent call last):
-        ...
-    symattn.errors.TextRefusedError: subs does not take text ('m'): text is never evaluated; ...
-    """
-    for value in values:
-        if isinstance(value, str):
-            raise TextRefusedError(call, value)
-        if isinstance(value, Mapping):
-            refuse_text(call, *value, *value.values())
-        elif _holds_values(value):
-            refuse_text(call, *value)
-
-
-def without_text(call: str, *values: Any) -> tuple[Any, ...]:
-    """Return the values, iterables as lists, after refusing text in any of them.
-
-    >>> without_text("subs", iter([1, 2]))
-    ([1, 2],)
-    """
-    listed = tuple(
-        list(value) if isinstance(value, Iterator) or _holds_values(value) else value
-        for value in values
-    )
-    refuse_text(call, *listed)
-    return listed
-
-
-def _holds_values(value: Any) -> bool:
-    """Tell whether SymPy would take a value as a collection of others, and it can be read twice."""
-    is_collection = isinstance(value, Iterable) and not isinstance(value, (sympy.Basic, Mapping))
-    return is_collection and not isinstance(value, Iterator)
 
 
 def dim(name: str) -> Dim:

@@ -7,12 +7,13 @@ hides, since SymPy would evaluate it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sympy
 
 from symattn.errors import OperationRefusedError
-from symattn.nodes.sizes import without_text
+from symattn.nodes.guarded import without_text
 
 Pairs = list[tuple[Any, Any]]
 
@@ -29,10 +30,10 @@ def pairs_of(*rules: Any) -> Pairs:
     match without_text("subs", *rules):
         case (old, new):
             return [(old, new)]
-        case ([*pairs],):
-            return [_pair(pair) for pair in pairs]
-        case (rule,) if hasattr(rule, "items"):
+        case (rule,) if isinstance(rule, (Mapping, sympy.Dict)):
             return sorted(rule.items(), key=lambda pair: -_parts(pair[0]))
+        case (pairs,) if isinstance(pairs, Iterable) and not isinstance(pairs, sympy.Basic):
+            return [_pair(pair) for pair in pairs]
         case _:
             raise _refusal()
 

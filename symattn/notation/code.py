@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
 
 from symattn.errors import (
     NameSyntaxError,
@@ -17,7 +16,6 @@ from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.names import identifier
 from symattn.notation.printer import Printer, Written
 from symattn.notation.rows import Binding, Kind, Printable
-from symattn.tags import Quotient, Size
 
 
 def python(expr: Printable | Form) -> str:
@@ -49,26 +47,9 @@ class PythonPrinter(Printer):
         except NameSyntaxError:  # a tag may have a name that no matrix has, such as d__k
             return Written(name.replace("'", "_prime"), Binding.ATOM)
 
-    def size(self, size: Size) -> Written:
-        terms: list[tuple[bool, Written]] = []
-        for coefficient, monomial in size.terms:
-            factors = [self._size_factor(atom, exponent) for atom, exponent in monomial]
-            if abs(coefficient) != 1 or not factors:
-                factors.insert(0, Written(str(abs(coefficient)), Binding.ATOM))
-            term = factors[0] if len(factors) == 1 else self.product(factors)
-            terms.append((coefficient < 0, term))
-        if len(terms) == 1 and not terms[0][0]:
-            return terms[0][1]
-        return self.plus(terms)
-
-    def _size_factor(self, atom: str | Quotient, exponent: int) -> Written:
-        if isinstance(atom, str):
-            base = self.name(atom)
-        else:
-            num, den = self.size(atom.num), self.size(atom.den)
-            above, below = self.held(num, Binding.PRODUCT), self.held(den, Binding.POWER)
-            base = Written(f"({above.text} // {below.text})", Binding.ATOM)
-        return base if exponent == 1 else self.power(base, Fraction(exponent))
+    def whole_quotient(self, numerator: Written, denominator: Written) -> Written:
+        above, below = self.held(numerator, Binding.PRODUCT), self.held(denominator, Binding.POWER)
+        return Written(f"({above.text} // {below.text})", Binding.ATOM)
 
     def rational(self, value: Fraction) -> Written:
         return Written(f"Rational({value.numerator}, {value.denominator})", Binding.ATOM)
@@ -103,10 +84,7 @@ class PythonPrinter(Printer):
 
     # The rules.
 
-    def _symbol(self, node: Printable) -> Written:
-        return self.name(node.label)
-
-    def _product(self, node: Printable) -> Written:
+    def factors(self, node: Printable) -> Written:
         text = ""
         met_matrix = False
         for part in node.parts:
@@ -122,7 +100,7 @@ class PythonPrinter(Printer):
             met_matrix = met_matrix or is_matrix
         return Written(text, Binding.PRODUCT)
 
-    def _sum(self, node: Printable) -> Written:
+    def sum(self, node: Printable) -> Written:
         text = ""
         for part in node.parts:
             if text and not isinstance(part, Form) and part.notation.kind is Kind.NEGATION:
@@ -131,55 +109,39 @@ class PythonPrinter(Printer):
                 text += (" + " if text else "") + self.inside(part, Binding.NEGATION).text
         return Written(text, Binding.SUM)
 
-    def _hadamard(self, node: Printable) -> Written:
+    def hadamard(self, node: Printable) -> Written:
         return self._called("hadamard", *(self.write(part).text for part in node.parts))
 
-    def _transpose(self, node: Printable) -> Written:
+    def transpose(self, node: Printable) -> Written:
         # X.T.T reads from the left, so a transpose in a transpose needs no parentheses.
         part = node.parts[0]
         again = not isinstance(part, Form) and part.notation.kind is Kind.TRANSPOSE
         base = self.inside(part, Binding.POWER if again else Binding.ATOM)
         return Written(base.text + ".T", Binding.POWER)
 
-    def _negation(self, node: Printable) -> Written:
-        return self.negative(self.write(node.parts[0]))
-
-    def _fraction(self, node: Printable) -> Written:
+    def fraction(self, node: Printable) -> Written:
         above = self.inside(node.parts[0], Binding.PRODUCT)
         below = self.inside(node.parts[1], Binding.APPLICATION)
         return Written(f"{above.text} / {below.text}", Binding.PRODUCT)
 
-    def _along_axis(self, node: Printable) -> Written:
-        label = {Kind.SOFTMAX: "softmax", Kind.MAXIMUM: "max"}[node.notation.kind]
+    def softmax(self, node: Printable) -> Written:
+        return self._along_axis("softmax", node)
+
+    def maximum(self, node: Printable) -> Written:
+        return self._along_axis("max", node)
+
+    def _along_axis(self, label: str, node: Printable) -> Written:
         axis = () if node.axis is None else (f"axis={node.axis}",)
         return self._called(label, self.write(node.parts[0]).text, *axis)
 
-    def _function(self, node: Printable) -> Written:
-        return self.call(node.label, self.write(node.parts[0]))
-
-    def _ones(self, node: Printable) -> Written:
+    def ones(self, node: Printable) -> Written:
         return self._called("ones", *(self.size(size).text for size in node.sizes))
 
-    def _identity(self, node: Printable) -> Written:
+    def identity(self, node: Printable) -> Written:
         return self._called("identity", self.size(node.sizes[0]).text)
 
     def _called(self, label: str, *arguments: str) -> Written:
         return Written(f"{label}({', '.join(arguments)})", Binding.ATOM)
-
-    RULES: ClassVar = {
-        Kind.SYMBOL: _symbol,
-        Kind.PRODUCT: _product,
-        Kind.SUM: _sum,
-        Kind.HADAMARD: _hadamard,
-        Kind.TRANSPOSE: _transpose,
-        Kind.NEGATION: _negation,
-        Kind.FRACTION: _fraction,
-        Kind.SOFTMAX: _along_axis,
-        Kind.MAXIMUM: _along_axis,
-        Kind.FUNCTION: _function,
-        Kind.ONES: _ones,
-        Kind.IDENTITY: _identity,
-    }
 
 
 def brief(value: object, limit: int = 60) -> str:

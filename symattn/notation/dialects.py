@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from symattn.errors import UnknownNameError
-from symattn.tags import nearest
+from symattn.tags import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,4 @@ def dialect_named(name: str) -> Dialect:
 
     Raises `UnknownNameError`, which suggests the nearest names.
     """
-    dialect = DIALECTS.get(name) if isinstance(name, str) else None
-    if dialect is None:
-        raise UnknownNameError("dialect", str(name), nearest(str(name), DIALECTS))
-    return dialect
+    return named("dialect", name, DIALECTS)

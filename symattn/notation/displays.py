@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from symattn.meaning.form import Form
 from symattn.notation.dialects import dialect_named
 from symattn.notation.glyphs import latex_name
-from symattn.notation.latex import latex, latex_space
 from symattn.notation.names import NAME, check_name
 from symattn.notation.presets import PRESETS, Preset
 from symattn.notation.rows import Printable
+from symattn.notation.tex import LatexPrinter, latex, latex_space, operands_in
 from symattn.tags import Size
 
 Shape = tuple[Size, Size]
@@ -104,14 +105,38 @@ def latex_aligned(lines: Sequence[tuple[str, str, str]]) -> str:
     &= C^TB^T && \text{(transpose of a product)}
     \end{aligned}
 
-    Left and right are LaTeX, a reason is plain text, in which names such as ``W^Q`` are set with
-    their scripts; an empty left side continues the line above.
+    Left and right are LaTeX; a reason is plain text, in which names such as ``W^Q`` are set with
+    their scripts and what stands between ``$`` is LaTeX; an empty left side continues the line
+    above.
     """
     rows = [
-        f"{left} &= {right}".lstrip() + (f" && {_text(f'({reason})')}" if reason else "")
+        f"{left} &= {right}".lstrip() + (f" && {_reason(reason)}" if reason else "")
         for left, right, reason in lines
     ]
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+
+def _reason(reason: str) -> str:
+    r"""Return a reason in parentheses as LaTeX.
+
+    >>> print(_reason("writing $Q$ for $Q^T$"))
+    \text{(writing }Q\text{ for }Q^T\text{)}
+    """
+    parts = f"({reason})".split("$")
+    return "".join(part if k % 2 else _text(part) for k, part in enumerate(parts))
+
+
+def latex_lines(
+    lines: Sequence[tuple[Printable, Printable]], preset: Preset, highlight: Any, dialect: str
+) -> str:
+    """Return lines, each a name and what it stands for, as an ``aligned`` block.
+
+    An operand to highlight stands somewhere, not in every line.
+    """
+    operands = operands_in([part for line in lines for part in line], highlight)
+    printer = LatexPrinter(preset, dialect_named(dialect), operands)
+    written = ((printer.write(name).text, printer.write(line).text, "") for name, line in lines)
+    return printer.dialect_of(latex_aligned(tuple(written)))
 
 
 def _text(plain: str) -> str:

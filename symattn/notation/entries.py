@@ -35,12 +35,12 @@ from symattn.meaning.form import (
 )
 from symattn.notation.dialects import dialect_named
 from symattn.notation.glyphs import latex_name, latex_script, text_name
-from symattn.notation.latex import LatexPrinter
 from symattn.notation.names import check_name, parse_name
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.printer import Printer, Written
 from symattn.notation.rows import Binding
-from symattn.notation.text import TextPrinter
+from symattn.notation.terminal import TextPrinter
+from symattn.notation.tex import LatexPrinter
 
 _FREE = "ijklpq"
 _READ_BY_SUM = "jkl"

@@ -1,4 +1,4 @@
-r"""Names and sizes as LaTeX and as text: letters, scripts, primes.
+r"""Names as LaTeX and as text: letters, scripts, primes.
 
 Only what the grammar of names lets through is ever emitted, and what stands side by side stays
 apart: ``\alpha`` before a letter takes a space.
@@ -7,14 +7,13 @@ apart: ``\alpha`` before a letter takes a space.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 
 from symattn.errors import NameSyntaxError
 from symattn.notation.names import GREEK, SPELLED, Name, check_name, parse_name
 from symattn.notation.presets import Preset
 from symattn.notation.rows import Binding
-from symattn.tags import Quotient, Size
 
 # Greek letters for which LaTeX has no command look like Latin ones, except the final sigma.
 _LOOKALIKES = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True)) | {"ς": r"\varsigma"}
@@ -149,80 +148,3 @@ def _taken_apart(label: str) -> Name:
         base, _, rest = label.rstrip("'′").partition("_")
         script = re.sub(r"[\W_]+", "_", rest).strip("_")
         return Name(re.sub(r"[\W_]+", "", base) or "d", subscript=script)
-
-
-def latex_size(size: Size, preset: Preset) -> tuple[str, Binding]:
-    r"""Return a size as LaTeX, and how tightly it binds.
-
-    >>> from symattn.notation.presets import PRESETS
-    >>> from symattn.tags import parse_size
-    >>> latex_size(parse_size("h*d_k + 2"), PRESETS["freshrimp"])[0]
-    'h d_{k} + 2'
-    """
-
-    def quotient(num: str, den: str) -> str:
-        return f"{num} / {den}"
-
-    def power(base: str, exponent: int) -> str:
-        return f"{base}^{exponent}" if exponent < 10 else f"{base}^{{{exponent}}}"
-
-    def named(tag: str) -> tuple[str, Binding]:
-        return latex_name(tag, preset)
-
-    return _size(size, named, lambda factors: product(factors, " "), quotient, power)
-
-
-def text_size(size: Size) -> tuple[str, Binding]:
-    """Return a size as text, and how tightly it binds.
-
-    >>> from symattn.tags import parse_size
-    >>> text_size(parse_size("h*d_k + 2"))[0]
-    'h·d_k + 2'
-    """
-
-    def quotient(num: str, den: str) -> str:
-        return f"{num}/{den}"
-
-    def power(base: str, exponent: int) -> str:
-        return base + str(exponent).translate(SUPERSCRIPTS)
-
-    return _size(size, text_name, "·".join, quotient, power)
-
-
-def _size(
-    size: Size,
-    named: Callable[[str], tuple[str, Binding]],
-    times: Callable[[Iterable[str]], str],
-    quotient: Callable[[str, str], str],
-    power: Callable[[str, int], str],
-) -> tuple[str, Binding]:
-    def held(text: str, binding: Binding, least: Binding) -> str:
-        return text if binding >= least else f"({text})"
-
-    def atom(of: str | Quotient) -> tuple[str, Binding]:
-        if isinstance(of, str):
-            return named(of)
-        num, den = (_size(part, named, times, quotient, power) for part in (of.num, of.den))
-        text = quotient(held(*num, Binding.PRODUCT), held(*den, Binding.POWER))
-        return text, Binding.HADAMARD
-
-    written, binding = "", Binding.SUM
-    for coefficient, monomial in size.terms:
-        factors: list[tuple[str, Binding]] = []
-        for of, exponent in monomial:
-            text, tightness = atom(of)
-            if exponent != 1:
-                text = power(held(text, tightness, Binding.ATOM), exponent)
-                tightness = Binding.POWER
-            factors.append((text, tightness))
-        if abs(coefficient) != 1 or not factors:
-            factors.insert(0, (str(abs(coefficient)), Binding.ATOM))
-        alone = len(factors) == 1
-        least = Binding.SUM if alone else Binding.POWER
-        term = times(held(*factor, least) for factor in factors)
-        binding = factors[0][1] if alone else Binding.PRODUCT
-        if coefficient < 0:
-            written, binding = f"{written} - {term}" if written else f"-{term}", Binding.NEGATION
-        else:
-            written = f"{written} + {term}" if written else term
-    return written or "0", binding if len(size.terms) < 2 else Binding.SUM

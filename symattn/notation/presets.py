@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symattn.errors import UnknownNameError
 from symattn.meaning.form import Form
-from symattn.notation.rows import Kind, Printable
-from symattn.tags import nearest
+from symattn.notation.layouts import LAYOUTS, layout_of
+from symattn.notation.rows import Printable, Titled
+from symattn.tags import named
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
     """How one source writes attention.
 
-    ``axis`` is the axis along which its softmax runs (0 down each column, 1 along each row);
+    ``layout`` is the one that it writes in, and so the axis along which its softmax runs;
     ``gap`` stands between factors; ``braces`` tells whether one-letter scripts are braced too.
     """
 
     name: str
-    axis: int
+    layout: str
     bold: bool
     braces: bool
     gap: str
@@ -37,11 +37,16 @@ class Preset:
     text_space: str
     source: str
 
+    @property
+    def axis(self) -> int:
+        """The axis along which its softmax runs: 0 down each column, 1 along each row."""
+        return LAYOUTS[self.layout]
+
 
 _ROWS = (
     Preset(
         name="freshrimp",
-        axis=0,
+        layout="column",
         bold=True,
         braces=True,
         gap=" ",
@@ -56,7 +61,7 @@ _ROWS = (
     ),
     Preset(
         name="vaswani",
-        axis=1,
+        layout="row",
         bold=False,
         braces=False,
         gap="",
@@ -73,7 +78,7 @@ _ROWS = (
 
 PRESETS: dict[str, Preset] = {row.name: row for row in _ROWS}
 
-_DEFAULTS = {0: PRESETS["freshrimp"], 1: PRESETS["vaswani"]}
+_DEFAULTS = {row.layout: row for row in _ROWS}
 
 
 def preset_named(name: str) -> Preset:
@@ -84,32 +89,15 @@ def preset_named(name: str) -> Preset:
 
     Raises `UnknownNameError`, which suggests the nearest names.
     """
-    preset = PRESETS.get(name) if isinstance(name, str) else None
-    if preset is None:
-        raise UnknownNameError("preset", str(name), nearest(str(name), PRESETS))
-    return preset
+    return named("preset", name, PRESETS)
 
 
-def default_preset(expr: Printable | Form) -> Preset:
-    """Return the preset whose softmax runs as the first softmax of an expression does.
-
-    Without a softmax it is ``freshrimp``, the default of the column layout.
-    """
-    pending: list[Printable | Form] = [expr]
-    seen: set[int] = set()
-    while pending:
-        part = pending.pop()
-        # An index form stands for a scalar and has no matrix inside.
-        if id(part) in seen or isinstance(part, Form):
-            continue
-        seen.add(id(part))
-        if part.notation.kind is Kind.SOFTMAX and part.axis is not None:
-            return _DEFAULTS[part.axis]
-        pending.extend(reversed(part.parts))
-    return PRESETS["freshrimp"]
+def default_preset(expr: Printable | Form | Titled) -> Preset:
+    """Return the preset of the layout that an expression is in; the column one if none tells."""
+    return _DEFAULTS[layout_of(expr) or "column"]
 
 
-def chosen_preset(preset: Preset | str | None, expr: Printable | Form) -> Preset:
+def chosen_preset(preset: Preset | str | None, expr: Printable | Form | Titled) -> Preset:
     """Return the preset that a call asked for, or the expression's default."""
     if preset is None:
         return default_preset(expr)

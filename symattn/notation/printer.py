@@ -4,8 +4,8 @@ A rule returns what was *written* and how tightly that binds; the place where it
 tightly it has to bind, and parentheses stand exactly where it does not.  So nothing is reordered or
 dropped: ``A(BC)`` keeps its parentheses because a product does not bind tighter than a product.
 
-Scalars are index forms.  Their rules are written here once, over the few words that a language
-has: a number, a size, a name, a product, a quotient, a power, a sum, a call.
+Scalars are index forms, and so are sizes.  Their rules are written here once, over the few words
+that a language has: a number, a name, a product, a quotient, a power, a sum, a call.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 from symattn.errors import NotSupportedError
 from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
+from symattn.notation.extents import atom_of, form_of
 from symattn.notation.rows import Binding, Kind, Printable
 from symattn.tags import Size
 
@@ -34,9 +36,25 @@ class Written:
 class Printer(ABC):
     """One language: rules for the kinds of writing, and words for scalars."""
 
-    RULES: ClassVar[Mapping[Kind, Callable[[Any, Printable], Written]]]
-
     # Matrices.
+
+    @cached_property
+    def rules(self) -> Mapping[Kind, Callable[[Printable], Written]]:
+        """The rule of each kind of writing; a language overrides those in which it differs."""
+        return {
+            Kind.SYMBOL: self.symbol,
+            Kind.PRODUCT: self.factors,
+            Kind.SUM: self.sum,
+            Kind.HADAMARD: self.hadamard,
+            Kind.TRANSPOSE: self.transpose,
+            Kind.NEGATION: self.negation,
+            Kind.FRACTION: self.fraction,
+            Kind.SOFTMAX: self.softmax,
+            Kind.MAXIMUM: self.maximum,
+            Kind.FUNCTION: self.function,
+            Kind.ONES: self.ones,
+            Kind.IDENTITY: self.identity,
+        }
 
     def write(self, part: Printable | Form) -> Written:
         """Write an expression, or an index form where a scalar stands.
@@ -66,7 +84,7 @@ class Printer(ABC):
 
     def one(self, node: Printable) -> Written:
         """Write one expression by the rule of its kind."""
-        return self.RULES[node.notation.kind](self, node)
+        return self.rules[node.notation.kind](node)
 
     def inside(self, part: Printable | Form, binding: Binding) -> Written:
         """Write a part where it has to bind at least so tightly."""
@@ -87,6 +105,50 @@ class Printer(ABC):
             else:
                 written.append((False, self.inside(part, Binding.NEGATION)))
         return written
+
+    def symbol(self, node: Printable) -> Written:
+        """Write a matrix by its name."""
+        return self.name(node.label)
+
+    def factors(self, node: Printable) -> Written:
+        """Write a product: a fraction is one thing, a product in it keeps its parentheses."""
+        written: list[Written] = []
+        for part in node.parts:
+            if isinstance(part, Form):  # a scalar: 2 c A
+                least = Binding.PRODUCT if written else Binding.NEGATION
+            else:
+                least = Binding.APPLICATION
+            written.append(self.inside(part, least))
+        return self.product(written)
+
+    def sum(self, node: Printable) -> Written:
+        """Write a sum."""
+        return self.plus(self.terms(node.parts))
+
+    def negation(self, node: Printable) -> Written:
+        """Write a negation."""
+        return self.negative(self.write(node.parts[0]))
+
+    def fraction(self, node: Printable) -> Written:
+        """Write a matrix over a scalar."""
+        return self.quotient(self.write(node.parts[0]), self.write(node.parts[1]))
+
+    def function(self, node: Printable) -> Written:
+        """Write a function applied entry by entry."""
+        return self.call(node.label, self.write(node.parts[0]))
+
+    @abstractmethod
+    def hadamard(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def transpose(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def softmax(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def maximum(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def ones(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def identity(self, node: Printable) -> Written: ...
 
     # Scalars.
 
@@ -109,6 +171,20 @@ class Printer(ABC):
 
     def _extent(self, form: Extent) -> Written:
         return self.size(form.size)
+
+    def size(self, size: Size) -> Written:
+        """Write a size: a tag by its name, a quotient as one, all else as the scalar it is."""
+        atom = atom_of(size)
+        if isinstance(atom, str):
+            return self.name(atom)
+        if atom is not None:
+            return self.whole_quotient(self.size(atom.num), self.size(atom.den))
+        return self.in_sizes.scalar(form_of(size))
+
+    @property
+    def in_sizes(self) -> Printer:
+        """The printer that writes the inside of a size; itself, if it has no words of its own."""
+        return self
 
     def _parameter(self, form: Parameter) -> Written:
         return self.name(form.name)
@@ -151,7 +227,7 @@ class Printer(ABC):
     @abstractmethod
     def name(self, name: str) -> Written: ...
     @abstractmethod
-    def size(self, size: Size) -> Written: ...
+    def whole_quotient(self, numerator: Written, denominator: Written) -> Written: ...
     @abstractmethod
     def rational(self, value: Fraction) -> Written: ...
     @abstractmethod

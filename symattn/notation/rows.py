@@ -6,7 +6,7 @@ rule a kind and know no operation.  Anything with a row and ``parts`` can be pri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Protocol, runtime_checkable
@@ -80,6 +80,14 @@ class NamedLines(Protocol):
     def named_lines(self) -> Mapping[str, Printable]: ...
     @property
     def result(self) -> Printable: ...
-    def latex(
-        self, preset: Any = None, *, highlight: Sequence[Any] = (), dialect: str = "latex"
-    ) -> str: ...
+    def latex(self, preset: Any = None, *, highlight: Any = (), dialect: str = "latex") -> str: ...
+
+
+@runtime_checkable
+class Titled(Protocol):
+    """A formula of the catalogue, which is printed as its expression, in its own layout."""
+
+    @property
+    def layout(self) -> str: ...
+    @property
+    def expr(self) -> Printable: ...

@@ -60,7 +60,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class NoDifference:
     """Two formulas agreed at so many points; at ``undefined`` further ones a side had no value."""
 
     instances: int
@@ -118,7 +118,7 @@ def find_difference(
     *,
     attempts: int = 8,
     seed: int = 0,
-) -> Difference | Agreement | UndefinedEverywhere:
+) -> Difference | NoDifference | UndefinedEverywhere:
     """Return a point where two formulas of one shape differ, or how many points they agree at.
 
     >>> from symattn.nodes import dims, matrix, softmax
@@ -128,7 +128,7 @@ def find_difference(
     >>> isinstance(found, Difference)
     True
     >>> find_difference(softmax(S, axis=0).T, softmax(S.T, axis=1))
-    Agreement(instances=8, undefined=0)
+    NoDifference(instances=8, undefined=0)
 
     ``attempts`` is the number of points, each of other sizes; sizes satisfy the relations, those
     that the formulas carry included.  The same seed draws the same points.
@@ -142,7 +142,7 @@ def find_difference_among(
     *,
     attempts: int = 8,
     seed: int = 0,
-) -> Difference | Agreement | UndefinedEverywhere:
+) -> Difference | NoDifference | UndefinedEverywhere:
     """Return a point where one of several formulas differs from the first, as `find_difference`."""
     known = relations or Relations()
     for side in sides:
@@ -164,7 +164,7 @@ def find_difference_among(
         else:
             if not agreed and instance:
                 break  # it is not the signs, nor the sizes
-    return Agreement(agreed, undefined) if agreed else UndefinedEverywhere(undefined)
+    return NoDifference(agreed, undefined) if agreed else UndefinedEverywhere(undefined)
 
 
 def _plans(instance: int) -> Iterator[_Plan]:

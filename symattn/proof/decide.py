@@ -11,19 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from symattn.errors import InternalError, ShapeError, SymbolClashError
-from symattn.nodes.algebra import MatrixSum, Negated
+from symattn.errors import InternalError, NotAnOperandError, ShapeError, SymbolClashError
+from symattn.nodes.algebra import MatrixSum, Negated, Transposed
 from symattn.nodes.core import Agreement, Node, as_matrix
 from symattn.nodes.fixes import Candidate, declared_equal, facts, smallest_fix
 from symattn.nodes.given import in_force
 from symattn.nodes.program import Program
 from symattn.notation.code import brief
+from symattn.notation.layouts import layout_of
 from symattn.notation.presets import chosen_preset
-from symattn.notation.text import text, text_shape
-from symattn.proof.counterexample import Difference, UndefinedEverywhere, find_difference
+from symattn.notation.terminal import text_shape
+from symattn.proof.counterexample import (
+    Difference,
+    NoDifference,
+    UndefinedEverywhere,
+    find_difference,
+)
 from symattn.proof.results import SAME_INDEX_FORM, Proof, compared, entry_forms
 from symattn.proof.steps import Step, derive
-from symattn.tags import Relations
+from symattn.tags import Relations, is_at_least_one
 
 # Points at which the evaluator has to agree before "proved" is shown, and those it looks for a
 # difference at.
@@ -51,21 +57,21 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
     Raises `ShapeError` if the shapes differ, and `SymbolClashError` if one name stands for two
     symbols and ``given`` does not say how they relate.
     """
-    left, right, note = _two_sides(lhs, rhs)
-    if given:
-        rule = {
-            as_matrix(key, "given="): as_matrix(value, "given=") for key, value in given.items()
-        }
+    left, right, twins, row = _two_sides(lhs, rhs)
+    if given is not None:
+        rule = _checked(given)
         left, right = left.xreplace(rule), right.xreplace(rule)
+    if left == right:
+        return Proof("proved", left, right, left.given, twins=twins, row=row)
     relations = left.given.merge(right.given).merge(in_force())
-    relations = _one_shape(left, right, relations)
+    _require_one_shape(left, right, relations, f"{brief(left)} = {brief(right)}")
     _one_meaning_a_name(left, right, relations)
     found = compared((left, right), relations)
-    if found.equal:
-        _guard(left, right, relations)
+    conditions = (*_conditions_on_sizes((left, right), relations), *found.conditions)
+    if found.equal and _guarded(left, right, relations):
         steps = _steps(left, right)
         return Proof(
-            "proved", left, right, relations, steps=steps, conditions=found.conditions, note=note
+            "proved", left, right, relations, steps, conditions=conditions, twins=twins, row=row
         )
     difference = find_difference(left, right, relations, attempts=_SEARCH)
     if isinstance(difference, Difference):
@@ -80,32 +86,80 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
             entry=difference.entry,
             lhs_value=difference.left_value,
             rhs_value=difference.right_value,
-            note=note,
+            note=_strangers(left, right),
+            twins=twins,
+            row=row,
         )
     if isinstance(difference, UndefinedEverywhere):
         numbers = f"at each of {difference.points} random points one side is undefined"
     else:
         numbers = f"both sides agree on {difference.instances} random instances"
-    reason = f"{found.reason}; {numbers}"
+    reason = f"{found.reason or 'the normal forms agree'}; {numbers}"
     return Proof(
-        "undecided", left, right, relations, conditions=found.conditions, reason=reason, note=note
+        "undecided",
+        left,
+        right,
+        relations,
+        conditions=conditions,
+        reason=reason,
+        twins=twins,
+        row=row,
     )
 
 
-def _two_sides(lhs: Any, rhs: Any) -> tuple[Node, Node, str]:
-    """Return both sides as expressions; two layouts of one entry through their twins."""
+def _two_sides(lhs: Any, rhs: Any) -> tuple[Node, Node, dict[Node, Node], Node | None]:
+    """Return both sides, what twins stand for, and the side that is in row layout, if one is.
+
+    Two layouts are compared through the twins that a formula of the catalogue or a translation
+    brings: the symbols of the row side are replaced, and the column side is transposed.
+    """
     left, right = _expression(lhs), _expression(rhs)
-    layouts = [getattr(side, "layout", None) for side in (lhs, rhs)]
-    if None in layouts or layouts[0] == layouts[1]:
-        return left, right, ""
     twins = {**getattr(lhs, "twins", {}), **getattr(rhs, "twins", {})}
-    used = {s: twins[s] for s in (*left.inputs(), *right.inputs()) if s in twins}
-    if layouts[0] == "row":
-        left, right = left.xreplace(used), right.T
-    else:
-        left, right = left.T, right.xreplace(used)
-    said = ", ".join(f"{text(row)} is {text(column)}" for row, column in used.items())
-    return left, right, f"the layouts are transposes of each other; in the row layout {said}"
+    layouts = [getattr(side, "layout", None) or layout_of(_expression(side)) for side in (lhs, rhs)]
+    if not twins or sorted(map(str, layouts)) != ["column", "row"]:
+        return left, right, {}, None
+    row = left if layouts[0] == "row" else right
+    used = {symbol: twins[symbol] for symbol in row.inputs() if symbol in twins}
+    replaced = row.xreplace(used)
+    return (replaced, right.T, used, row) if row is left else (left.T, replaced, used, row)
+
+
+def _checked(given: Any) -> dict[Node, Node]:
+    """Return what symbols stand for, each of the shape of its symbol."""
+    if not isinstance(given, Mapping):
+        raise NotAnOperandError(brief(given), "given= takes a mapping {symbol: expression}")
+    rule = {as_matrix(key, "given="): as_matrix(value, "given=") for key, value in given.items()}
+    for symbol, value in rule.items():
+        relations = symbol.given.merge(value.given).merge(in_force())
+        _require_one_shape(symbol, value, relations, f"given={{{brief(symbol)}: {brief(value)}}}")
+    return rule
+
+
+def _conditions_on_sizes(sides: Iterable[Node], relations: Relations) -> list[str]:
+    """Return what the sizes have to satisfy: "h divides d_model", "n-1 ≥ 1"."""
+    sizes = dict.fromkeys(
+        relations.rewrite(size) for side in sides for node in side.walk() for size in node.sizes
+    )
+    exact = dict.fromkeys(pair for size in sizes for pair in size.assumptions)
+    return [
+        *(f"{divisor} divides {dividend}" for divisor, dividend in exact),
+        *(f"{size} ≥ 1" for size in sizes if not is_at_least_one(size)),
+    ]
+
+
+def _strangers(left: Node, right: Node) -> str:
+    """Return a hint where each side has inputs that the other does not know."""
+    ours, theirs = (dict.fromkeys(side.inputs()) for side in (left, right))
+    only = [
+        [brief(s) for s in one if s not in other] for one, other in ((ours, theirs), (theirs, ours))
+    ]
+    if not all(only):
+        return ""
+    names = [", ".join(names) for names in only]
+    return (
+        f"{names[0]} only on the left, {names[1]} only on the right: "
+        "given={symbol: expression} says how they relate"
+    )
 
 
 def _expression(side: Any) -> Node:
@@ -114,32 +168,30 @@ def _expression(side: Any) -> Node:
     return as_matrix(getattr(side, "expr", side), "prove")
 
 
-def _one_shape(left: Node, right: Node, relations: Relations) -> Relations:
-    """Return the relations in force if both sides have one shape, or raise `ShapeError`."""
+def _require_one_shape(left: Node, right: Node, relations: Relations, written: str) -> None:
+    """Raise `ShapeError` unless both sides have one shape under the relations."""
     agreement = Agreement(relations, relations)
     for axis, name in enumerate(("rows", "columns")):
         if agreement(left.sizes[axis], right.sizes[axis]):
             continue
-        written = f"{brief(left)} = {brief(right)}"
-        clash = left.sizes[axis], right.sizes[axis]
         raise ShapeError(
             written,
             facts((left, right)),
-            f"the {name} of the left side are {clash[0]}, "
-            f"but those of the right side are {clash[1]}",
+            f"the {name} of the left side are {left.sizes[axis]}, "
+            f"but those of the right side are {right.sizes[axis]}",
             *smallest_fix(_fixes(left, right, axis)),
         )
-    return relations
 
 
 def _fixes(left: Node, right: Node, axis: int) -> Iterable[Candidate]:
-    for candidate in (right.T, left.T):
-        other = left if candidate.matrices[0] is right else right
+    """Yield each side turned over, then the two sizes declared equal."""
+    for side, other in ((right, left), (left, right)):
+        turned = side.matrices[0] if isinstance(side, Transposed) else side.T
 
-        def build(candidate: Node = candidate, other: Node = other) -> Node:
-            return _beside(candidate, other)
+        def build(turned: Node = turned, other: Node = other) -> Node:
+            return _beside(turned, other)
 
-        yield Candidate(build, remark=" in place of that side")
+        yield Candidate(build, remark=f" in place of {brief(side)}")
     clash = left.sizes[axis], right.sizes[axis]
     yield from declared_equal((clash,), lambda: _beside(left, right))
 
@@ -173,15 +225,16 @@ def _one_meaning_a_name(left: Node, right: Node, relations: Relations) -> None:
             )
 
 
-def _guard(left: Node, right: Node, relations: Relations) -> None:
-    """Ask the independent evaluator before "proved" is shown."""
-    difference = find_difference(left, right, relations, attempts=_GUARD)
-    if isinstance(difference, Difference):
+def _guarded(left: Node, right: Node, relations: Relations) -> bool:
+    """Ask the independent evaluator before "proved" is shown; it has to have had values."""
+    found = find_difference(left, right, relations, attempts=_GUARD)
+    if isinstance(found, Difference):
         raise InternalError(
             f"the normal form calls {brief(left)} and {brief(right)} equal, but at sizes "
-            f"{dict(difference.sizes)} entry {difference.entry} they are "
-            f"{difference.left_value} and {difference.right_value}"
+            f"{dict(found.sizes)} entry {found.entry} they are "
+            f"{found.left_value} and {found.right_value}"
         )
+    return isinstance(found, NoDifference)
 
 
 def _steps(left: Node, right: Node) -> tuple[Step, ...]:

@@ -5,26 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from symattn.evaluate.points import Rows
+from symattn.evaluate import Rows, evaluate
 from symattn.meaning.form import place
+from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node
 from symattn.notation.displays import latex_aligned
 from symattn.notation.entries import entry_text
-from symattn.notation.latex import latex
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text
-from symattn.proof.counterexample import (
-    Agreement,
-    Difference,
-    UndefinedEverywhere,
-    find_difference,
-    find_difference_among,
-)
+from symattn.notation.terminal import text
+from symattn.notation.tex import latex
+from symattn.proof.counterexample import NoDifference, find_difference_among
 from symattn.proof.laws import LAWS
 from symattn.proof.normal import Comparison, compare
 from symattn.proof.steps import Step
@@ -34,7 +29,11 @@ Verdict = Literal["proved", "refuted", "undecided"]
 
 SAME_INDEX_FORM = "same index form"
 
-_NO_DIFFERENCE = (Agreement, UndefinedEverywhere)
+# A formula that repeats itself grows with every repetition; past this nothing is compared.
+_MOST_WRITTEN_OUT = 6_000
+
+# Values of a counterexample that is replayed are those that were found, up to this part of them.
+_STEADY = 1e-30
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,8 @@ class Proof:
     ``steps`` lead from ``lhs`` to ``rhs`` if it is proved; ``conditions`` lists what has to hold
     for both sides to be defined.  A counterexample is ``sizes``, ``inputs`` (rows by name),
     ``scalars``, the ``entry`` (counted from 0) and the two values there.  ``reason`` tells why
-    nothing was decided, ``note`` how two layouts were compared.
+    nothing was decided, ``note`` what else there is to know.  Where two layouts were compared,
+    ``twins`` says what the symbols of the row layout stand for, and ``row`` is that side in them.
     """
 
     verdict: Verdict
@@ -61,6 +61,8 @@ class Proof:
     rhs_value: Any = None
     reason: str = ""
     note: str = ""
+    twins: Mapping[Node, Node] = field(default_factory=dict)
+    row: Node | None = None
 
     def __bool__(self) -> bool:
         return self.verdict == "proved"
@@ -77,8 +79,7 @@ class Proof:
         A counterexample is computed again; what is undecided has nothing to replay.
         """
         if self.verdict == "refuted":
-            found = find_difference(self.lhs, self.rhs, self.relations)
-            return isinstance(found, Difference) and found.entry == self.entry
+            return self._differs_again()
         if self.verdict == "undecided":
             return True
         lines = [self.lhs, *(step.after for step in self.steps)]
@@ -90,29 +91,60 @@ class Proof:
             laws_apply
             and lines[-1] == self.rhs
             and bool(compared(lines, self.relations).equal)
-            and isinstance(find_difference_among(lines, self.relations, attempts=2), _NO_DIFFERENCE)
+            and isinstance(find_difference_among(lines, self.relations, attempts=2), NoDifference)
         )
+
+    def _differs_again(self) -> bool:
+        """Evaluate both sides at the counterexample and compare with the values found there."""
+        assert self.entry is not None
+        values = []
+        for side in (self.lhs, self.rhs):
+            rows = {symbol: self.inputs[symbol.label] for symbol in side.inputs()}
+            values.append(evaluate(side, self.sizes, rows, self.scalars)[self.entry])
+        found = (self.lhs_value, self.rhs_value)
+        steady = all(abs(v - f) <= _STEADY * abs(f) for v, f in zip(values, found, strict=True))
+        return steady and values[0] != values[1]
 
     def text(self, preset: Preset | str | None = None) -> str:
         """Return the result as text for a terminal."""
-        chosen = chosen_preset(preset, self.lhs)
         lines = {"proved": self._proof, "refuted": self._refutation, "undecided": self._doubt}
-        body = lines[self.verdict](chosen)
-        return "\n".join([*([self.note] if self.note else []), *body])
+        return "\n".join([*lines[self.verdict](preset), *([self.note] if self.note else [])])
 
-    def _proof(self, preset: Preset) -> list[str]:
-        shown = [text(step.after, preset) for step in self.steps]
-        width = max(map(len, shown), default=0)
-        lines = [f"proved{self._under()}", text(self.lhs, preset)]
-        for step, line in zip(self.steps, shown, strict=True):
-            lines.append(f"  = {line:<{width}}    {step.law}")
-            if step.law == SAME_INDEX_FORM:
-                lines += [f"      {part}" for part in step.reason.splitlines()]
-        if not self.steps:
-            lines.append(f"  = {text(self.rhs, preset)}    as it is written")
+    def _lines(self, write: Callable[[Node], str]) -> list[tuple[Node, str]]:
+        """Return each line of the derivation with the law that leads to it, "" for the first.
+
+        ``write`` prints the symbols and what they stand for where two layouts meet.
+        """
+        lines = [(self.lhs, ""), *((step.after, step.law) for step in self.steps)]
+        if self.row is not None:
+            symbols = ", ".join(map(write, self.twins))
+            forms = ", ".join(map(write, self.twins.values()))
+            if self.row.xreplace(dict(self.twins)) == self.lhs:
+                lines[0] = (self.lhs, f"writing {forms} for {symbols}")
+                lines.insert(0, (self.row, ""))
+            else:
+                lines.append((self.row, f"writing {symbols} for {forms}"))
+        elif not self.steps:
+            lines.append((self.rhs, "as it is written"))
+        return lines
+
+    def _in(self, preset: Preset | str | None, line: Node) -> Preset:
+        """Return the preset of a line: the row layout's own for the side in its own symbols."""
+        return chosen_preset(preset, line if line is self.row else self.lhs)
+
+    def _proof(self, preset: Preset | str | None) -> list[str]:
+        (first, _), *others = self._lines(text)
+        shown = [text(line, self._in(preset, line)) for line, _ in others]
+        width = max(map(len, shown))
+        lines = [f"proved{self._under()}", text(first, self._in(preset, first))]
+        for line, (_, law) in zip(shown, others, strict=True):
+            lines.append(f"  = {line:<{width}}    {law}")
+            if law == SAME_INDEX_FORM:
+                lines += [f"      {part}" for part in self.steps[0].reason.splitlines()]
         return lines + [f"where {condition}" for condition in self.conditions]
 
-    def _refutation(self, preset: Preset) -> list[str]:
+    def _refutation(self, preset: Preset | str | None) -> list[str]:
+        preset = chosen_preset(preset, self.lhs)
         sizes = ", ".join(f"{tag} = {size}" for tag, size in self.sizes.items())
         lines = [f"refuted{self._under()}", f"  left   {text(self.lhs, preset)}"]
         lines += [f"  right  {text(self.rhs, preset)}", f"  sizes  {sizes}"]
@@ -123,7 +155,8 @@ class Proof:
         lines += [f"    left   {number(self.lhs_value)}", f"    right  {number(self.rhs_value)}"]
         return lines
 
-    def _doubt(self, preset: Preset) -> list[str]:
+    def _doubt(self, preset: Preset | str | None) -> list[str]:
+        preset = chosen_preset(preset, self.lhs)
         return [
             f"undecided{self._under()}: {self.reason}",
             f"  left   {text(self.lhs, preset)}",
@@ -144,17 +177,19 @@ class Proof:
             return rf"{left} \neq {right}"
         if self.verdict == "undecided":
             return rf"{left} \overset{{?}}{{=}} {right}"
-        if not self.steps:
-            return f"{left} = {right}"
-        return latex_aligned(
-            [
-                ("" if k else left, latex(step.after, chosen, dialect=dialect), step.law)
-                for k, step in enumerate(self.steps)
-            ]
-        )
 
-    def _repr_latex_(self) -> str:
-        return f"$\\displaystyle {self.latex(dialect='jupyter')}$"
+        def inline(symbol: Node) -> str:
+            return f"${latex(symbol, chosen, dialect=dialect)}$"
+
+        (first, _), *others = [
+            (latex(line, self._in(preset, line), dialect=dialect), law)
+            for line, law in self._lines(inline)
+        ]
+        return latex_aligned([("" if k else first, *line) for k, line in enumerate(others)])
+
+    def _repr_latex_(self) -> str | None:
+        # A notebook shows the text of what is not proved: its numbers and reasons are the point.
+        return f"$\\displaystyle {self.latex(dialect='jupyter')}$" if self else None
 
     def __repr__(self) -> str:
         return self.text()
@@ -172,7 +207,18 @@ def entry_forms(left: Node, right: Node) -> str:
     return "\n".join(entry_text(side.meaning(row, column), names) for side in (left, right))
 
 
+def _written_out(root: Node) -> int:
+    """Return the number of parts of an entry in which nothing is shared; a softmax reads twice."""
+    parts: dict[Node, int] = {}
+    for node in root.walk():
+        reads = 2 if isinstance(node, Softmax) else 1
+        parts[node] = 1 + reads * sum(parts[operand] for operand in node.matrices)
+    return parts[root]
+
+
 def compared(sides: Sequence[Node], relations: Relations) -> Comparison:
     """Compare the entries of formulas of one shape by their normal forms."""
+    if max(map(_written_out, sides)) > _MOST_WRITTEN_OUT:
+        return Comparison(None, f"an entry written out has over {_MOST_WRITTEN_OUT:,} parts", ())
     row, column = (place(size) for size in sides[0].sizes)
     return compare([side.meaning(row, column) for side in sides], (*row, *column), relations)

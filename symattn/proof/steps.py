@@ -14,7 +14,7 @@ else of the formula changes; `Step.replays` checks that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
@@ -22,10 +22,6 @@ from itertools import count
 from symattn.errors import SymattnError
 from symattn.nodes.core import Node
 from symattn.nodes.given import assuming
-from symattn.notation.displays import latex_aligned
-from symattn.notation.latex import latex as latex_of
-from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text as text_of
 from symattn.proof.laws import LAWS
 from symattn.proof.laws.arithmetic import DISTRIBUTING
 from symattn.proof.laws.law import Law
@@ -175,15 +171,21 @@ def _aligned(left: Node, right: Node) -> tuple[Step, ...] | None:
     for _ in range(_MOST_LINES):
         if left == right:
             return (*down, *(step.reversed() for step in reversed(up)))
-        place = _first_difference(left, right)
-        if step := _pushed(left, place):
-            down.append(step)
-            left = step.after
-        elif step := _pushed(right, place):
-            up.append(step)
-            right = step.after
+        here = _first_difference(left, right)
+        tries = (
+            (down, left, [here]),
+            (up, right, [here]),
+            (down, left, _within(left, here)),
+            (up, right, _within(right, here)),
+        )
+        for chain, side, places in tries:
+            if step := _pushed(side, places):
+                chain.append(step)
+                break
         else:
             return None
+        left = down[-1].after if down else left
+        right = up[-1].after if up else right
     return None
 
 
@@ -200,17 +202,21 @@ def _first_difference(left: Node, right: Node) -> Path:
     return place
 
 
-def _pushed(whole: Node, place: Path) -> Step | None:
-    """Push the transpose at a place inwards, or else the first one among the operands there.
-
-    The operands matter for products: a transposed product in front becomes factors of its own.
-    """
-    here = part_at(whole, place)
-    for at in (place, *((*place, k) for k in range(len(here.matrices)))):
+def _pushed(whole: Node, places: Iterable[Path]) -> Step | None:
+    """Push the transpose at the first of some places that has one inwards."""
+    for place in places:
         for law in TRANSPOSES.values():
-            if (step := rewritten(whole, at, law)) is not None:
+            if (step := rewritten(whole, place, law)) is not None:
                 return step
     return None
+
+
+def _within(whole: Node, place: Path) -> list[Path]:
+    """Return the places of the operands of what stands at a place.
+
+    They matter for products: a transposed product in front becomes factors of its own.
+    """
+    return [(*place, k) for k in range(len(part_at(whole, place).matrices))]
 
 
 def _narrowing(left: Node, right: Node) -> list[Path]:
@@ -279,51 +285,3 @@ def _meeting(
         return None
     _, depth, height = min(ways)
     return [*down[:depth], *(step.reversed() for step in reversed(up[:height]))]
-
-
-def text(steps: Sequence[Step], preset: Preset | str | None = None) -> str:
-    """Return a derivation as text, one line a step with the law that it uses.
-
-    >>> import symattn as sa
-    >>> d, n, m = sa.dims("d n m")
-    >>> Q, K = sa.matrix("Q", d, n), sa.matrix("K", d, m)
-    >>> print(text(derive((K.T @ Q).T, Q.T @ K) or ()))
-    (KᵀQ)ᵀ
-      = Qᵀ (Kᵀ)ᵀ    transpose of a product
-      = QᵀK         transpose of a transpose
-
-    All lines are in one preset, that of the first formula unless one is given.
-    """
-    if not steps:
-        return ""
-    chosen = chosen_preset(preset, steps[0].before)
-    shown = [text_of(step.after, chosen) for step in steps]
-    width = max(len(line) for line in shown)
-    rows = [f"  = {line:<{width}}    {step.law}" for line, step in zip(shown, steps, strict=True)]
-    return "\n".join([text_of(steps[0].before, chosen), *rows])
-
-
-def latex(
-    steps: Sequence[Step], preset: Preset | str | None = None, *, dialect: str = "latex"
-) -> str:
-    r"""Return a derivation as an ``aligned`` block, with the law of each step at the right.
-
-    >>> import symattn as sa
-    >>> d, n, m = sa.dims("d n m")
-    >>> Q, K = sa.matrix("Q", d, n), sa.matrix("K", d, m)
-    >>> print(latex(derive((K.T @ Q).T, Q.T @ K) or (), "vaswani"))
-    \begin{aligned}
-    (K^TQ)^T &= Q^T(K^T)^T && \text{(transpose of a product)} \\
-    &= Q^TK && \text{(transpose of a transpose)}
-    \end{aligned}
-    """
-    if not steps:
-        return ""
-    chosen = chosen_preset(preset, steps[0].before)
-    first = latex_of(steps[0].before, chosen, dialect=dialect)
-    return latex_aligned(
-        [
-            ("" if k else first, latex_of(step.after, chosen, dialect=dialect), step.law)
-            for k, step in enumerate(steps)
-        ]
-    )

@@ -19,23 +19,22 @@ from typing import Any
 
 from symattn.errors import InternalError, UnknownNameError
 from symattn.nodes.algebra import Negated, Transposed
+from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node, as_matrix
 from symattn.nodes.inputs import InputMatrix, InputVector
-from symattn.nodes.softmax import Softmax
 from symattn.notation.code import brief
 from symattn.notation.displays import latex_aligned
-from symattn.notation.latex import latex
+from symattn.notation.layouts import LAYOUTS, layout_of, other_layout
 from symattn.notation.presets import Preset, chosen_preset, default_preset
-from symattn.notation.text import text, text_shape
+from symattn.notation.rows import Titled
+from symattn.notation.terminal import text, text_shape
+from symattn.notation.tex import latex
 from symattn.proof.decide import prove
 from symattn.proof.laws.law import Law
 from symattn.proof.laws.transposes import TRANSPOSES
 from symattn.proof.results import Proof
 from symattn.proof.steps import Step, places_of, rewritten, under
-from symattn.tags import Size, nearest
-
-LAYOUTS = ("column", "row")
-"""The layouts, each at the axis along which its softmax runs; tokens run along the other axis."""
+from symattn.tags import Size, named, nearest
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,18 @@ class Translation:
     steps: tuple[Step, ...] = field(repr=False)
 
     @property
+    def layout(self) -> str:
+        """The layout of the result."""
+        return self.to
+
+    @property
+    def twins(self) -> dict[Node, Node]:
+        """What the symbols of the row layout stand for, as a proof asks for it."""
+        if self.to == "row":
+            return self.inputs
+        return {form.matrices[0]: symbol.T for symbol, form in self.inputs.items()}
+
+    @property
     def _start(self) -> Node:
         return self.source if self.expr is self.source else self.source.T
 
@@ -66,7 +77,7 @@ class Translation:
         """Return the derivation as text, one line a step, the twin on the last."""
         if self.expr is self.source:
             return text(self.expr, preset)
-        lines = self._lines(text, preset)
+        lines = self._lines(text, preset, text)
         width = max(len(right) for _, right, _ in lines)
         rows = [f"  = {right:<{width}}    {reason}".rstrip() for _, right, reason in lines]
         return "\n".join([lines[0][0], *rows])
@@ -77,19 +88,32 @@ class Translation:
         def write(expr: Node, chosen: Preset) -> str:
             return latex(expr, chosen, dialect=dialect)
 
+        def inline(symbol: Node) -> str:
+            return f"${write(symbol, chosen_preset(preset, self.source))}$"
+
         if self.expr is self.source:
             return write(self.expr, chosen_preset(preset, self.expr))
-        return latex_aligned(self._lines(write, preset))
+        return latex_aligned(self._lines(write, preset, inline))
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex(dialect='jupyter')}$"
+
+    def __repr__(self) -> str:
+        return self.text()
 
     def _lines(
-        self, write: Callable[[Node, Preset], str], preset: Preset | str | None
+        self,
+        write: Callable[[Node, Preset], str],
+        preset: Preset | str | None,
+        inline: Callable[[Node], str],
     ) -> list[tuple[str, str, str]]:
         """Return each line's left side, right side and reason; only the first has a left side."""
         # The twin is printed as its own layout is, the lines that lead to it as the source is.
         chosen = chosen_preset(preset, self.source)
         last = write(self.expr, chosen_preset(preset, self.expr))
-        names = ", ".join(dict.fromkeys(text(symbol) for symbol in self.inputs))
-        reason = f"writing {names} for the transposes" if names else ""
+        names = ", ".join(inline(symbol) for symbol in self.inputs)
+        forms = ", ".join(inline(form) for form in self.inputs.values())
+        reason = f"writing {names} for {forms}" if names else ""
         lines = [(write(step.after, chosen), step.law) for step in self.steps]
         if names or not lines:
             lines.append((last, reason))
@@ -122,16 +146,15 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
 
     Raises `UnknownNameError` for a layout that there is not, and for a ``twin`` that is no input.
     """
-    if to not in LAYOUTS:
-        raise UnknownNameError("layout", str(to), nearest(str(to), LAYOUTS) or LAYOUTS)
+    named("layout", to, LAYOUTS)
     source = as_matrix(getattr(expr, "expr", expr), "translate")
-    layout = getattr(expr, "layout", None) or _layout_of(source, otherwise=_other(to))
-    named = _named(source, twin)
+    layout = layout_of(expr if isinstance(expr, Titled) else source) or other_layout(to)
+    asked = _named(source, twin)
     if layout == to:
         return Translation(source, source, to, {}, ())
     told = getattr(expr, "twins", None)
     tied = _with_tokens(source, layout) if told is None else _tied(source, told)
-    twins = _twins(source, tied | named)
+    twins = _twins(source, tied | asked)
     with under(source.given):
         pushing = _Pushing(source.T)
         pushed = pushing.inwards(source.T, lambda part: part)
@@ -139,21 +162,6 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
     originals = {twin: node for node, twin in twins.items()}
     inputs = {node: originals[node].T for node in result.inputs() if node in originals}
     return Translation(source, result, to, inputs, tuple(pushing.steps))
-
-
-def _other(layout: str) -> str:
-    return LAYOUTS[1 - LAYOUTS.index(layout)]
-
-
-def _layout_of(source: Node, otherwise: str) -> str:
-    """Return the layout of the first softmax, from the outside in and from the left."""
-    pending = [source]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Softmax):
-            return LAYOUTS[node.axis]
-        pending.extend(reversed(node.matrices))
-    return otherwise
 
 
 def _named(source: Node, twin: Iterable[Any]) -> set[Node]:
@@ -184,7 +192,7 @@ def _tied(source: Node, told: Mapping[Node, Node]) -> set[Node]:
 
 def _with_tokens(source: Node, layout: str) -> set[Node]:
     """Return the inputs with an axis that tokens run along."""
-    tokens = {source.sizes[1 if layout == "column" else 0]}
+    tokens = {source.sizes[1 - LAYOUTS[layout]]}
     for node in source.walk():
         if isinstance(node, Softmax):
             tokens.update(node.sizes)

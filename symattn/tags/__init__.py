@@ -9,24 +9,17 @@ numbers that happen to agree prove nothing. The parts, each resting on those bef
 * `grammar`: reading sizes and tags from text, within bounds, evaluating nothing;
 * `relations`: `Relations`, declared equations kept as substitutions that end;
 * `solver`: the sizes of tags from the sizes of arrays, in whatever order these come;
-* `spelling`: the nearest names, for an error that names one nobody knows.
+* `spelling`: a table's row by name, and the nearest names to one that nobody knows.
 
 Nothing here knows SymPy or NumPy.
 """
 
 from symattn.tags.counts import check_size
-from symattn.tags.grammar import (
-    SizeLike,
-    as_size,
-    check_tag_name,
-    parse_relations,
-    parse_size,
-    parse_sizes,
-)
-from symattn.tags.relations import Relations
-from symattn.tags.size import Atom, Monomial, Quotient, Size, Term
+from symattn.tags.grammar import check_tag_name, parse_size
+from symattn.tags.relations import Relations, is_at_least_one
+from symattn.tags.size import Atom, Monomial, Quotient, Size
 from symattn.tags.solver import Equation, solve
-from symattn.tags.spelling import nearest
+from symattn.tags.spelling import named, nearest
 
 __all__ = [
     "Atom",
@@ -35,14 +28,11 @@ __all__ = [
     "Quotient",
     "Relations",
     "Size",
-    "SizeLike",
-    "Term",
-    "as_size",
     "check_size",
     "check_tag_name",
+    "named",
+    "is_at_least_one",
     "nearest",
-    "parse_relations",
     "parse_size",
-    "parse_sizes",
     "solve",
 ]

@@ -24,7 +24,9 @@ def check_size(what: str, value: object, least: int | None = 1) -> int:
     `SizeError`, which names what was to be a size.
     """
     number = None
-    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+    # NumPy's booleans are no subclass of Python's, and this floor does not know NumPy.
+    is_boolean = type(value).__name__ in ("bool", "bool_")
+    if isinstance(value, SupportsIndex) and not is_boolean:
         try:
             number = operator.index(value)
         except TypeError:  # an array of several numbers has the method, and refuses when called

@@ -134,8 +134,9 @@ def _added(relations: Relations, left: Size, right: Size) -> Relations:
     impossible = _impossible(gap)
     if impossible:
         raise RelationError(said, because + impossible)
-    wanted = (*_single(now_left), *_single(now_right), *gap.tags)
-    for tag in dict.fromkeys(wanted):
+    # A side that is one tag is what the relation was written to define.
+    sides = (side.single_tag for side in (now_left, now_right))
+    for tag in dict.fromkeys((*filter(None, sides), *gap.tags)):
         size = _solved_for(tag, gap)
         if size is not None:
             pairs = {name: old.substitute({tag: size}) for name, old in relations}
@@ -148,11 +149,6 @@ def _added(relations: Relations, left: Size, right: Size) -> Relations:
 
 def _by_tag(pair: Pair) -> str:
     return pair[0]
-
-
-def _single(size: Size) -> tuple[str, ...]:
-    """The tag that this size is, if it is one: the side that an equation was written to define."""
-    return size.tags if len(size.tags) == 1 and size == Size.tag(size.tags[0]) else ()
 
 
 def _impossible(gap: Size) -> str | None:
@@ -189,6 +185,24 @@ def _solved_for(tag: str, gap: Size) -> Size | None:
 def _from_one(polynomial: Size) -> Size:
     """The polynomial in how far each tag exceeds 1: sizes start at 1, these start at 0."""
     return polynomial.substitute({tag: Size.tag(tag) + 1 for tag in polynomial.tags})
+
+
+def is_at_least_one(size: Size) -> bool:
+    """Whether a size is at least 1 whenever its tags are: `n + m` is, `n - 1` may not be.
+
+    >>> is_at_least_one(Size.tag("n") + 1), is_at_least_one(Size.tag("n") - 1)
+    (True, False)
+
+    An exact division counts as a tag of its own: where it is exact it is at least 1.
+    """
+    polynomial = Size.of(0)
+    for coefficient, powers in size.terms:
+        term = Size.of(coefficient)
+        for atom, exponent in powers:
+            name = atom if isinstance(atom, str) else f"quotient_{hash(atom) & 0xFFFFFFFF}"
+            term = term * Size.tag(name) ** exponent
+        polynomial = polynomial + term
+    return _at_least_one(polynomial)
 
 
 def _at_least_one(polynomial: Size) -> bool:

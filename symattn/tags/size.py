@@ -141,6 +141,19 @@ class Size:
         return tuple(names)
 
     @property
+    def single_tag(self) -> str | None:
+        """The tag that this size is, if it is one tag as it stands, or None.
+
+        >>> Size.tag("n").single_tag, (2 * Size.tag("n")).single_tag
+        ('n', None)
+        """
+        match self.terms:
+            case ((1, ((str() as tag, 1),)),):
+                return tag
+            case _:
+                return None
+
+    @property
     def constant(self) -> int | None:
         """The integer that this size is for every choice of its tags, or None."""
         if any(monomial for _, monomial in self.terms):

@@ -62,7 +62,7 @@ class _Solver:
         tags = dict.fromkeys(tag for equation in self.equations for tag in equation.size.tags)
         # Plain tags first: their places are what a person recognises in a contradiction.
         for equation in self.equations:
-            tag = _plain(equation.size)
+            tag = equation.size.single_tag
             if tag is not None and tag not in self.sizes:
                 self.sizes[tag], self.places[tag] = equation.value, equation.where
         while True:
@@ -115,7 +115,7 @@ class _Solver:
 
     def check(self, equation: Equation) -> None:
         """Refuse an equation that the sizes found contradict."""
-        tag = _plain(equation.size)
+        tag = equation.size.single_tag
         if tag is not None and self.sizes.get(tag) == equation.value:
             return
         size, value, where = str(equation.size), equation.value, equation.where
@@ -172,12 +172,6 @@ class _Solver:
             where=equation.where,
             detail=detail + because,
         )
-
-
-def _plain(size: Size) -> str | None:
-    """The tag that this size is, if it is a single one as it stands."""
-    tags = size.tags
-    return tags[0] if len(tags) == 1 and size.terms == Size.tag(tags[0]).terms else None
 
 
 def _said(equation: Equation) -> str:

@@ -16,7 +16,7 @@ from symattn.nodes.fixes import facts, transposed
 from symattn.nodes.given import in_force
 from symattn.notation import brief
 from symattn.tags import Size
-from symattn.variants.layouts import LAYOUTS, Layout, layout_named
+from symattn.variants.layouts import BUILDERS, Layout, layout_named
 from symattn.variants.scores import Score, score_named
 
 Operands = tuple[Node, Node, Node]
@@ -79,7 +79,7 @@ def _weight(operands: Operands, layout: Layout) -> Node:
 
 def _fitting(operands: Operands, name: str | None) -> Layout:
     """Return the layout of that name, or the one that fits; raise if it is not to be found."""
-    clashes = {layout: list(_clashes(operands, layout)) for layout in LAYOUTS.values()}
+    clashes = {layout: list(_clashes(operands, layout)) for layout in BUILDERS.values()}
     fitting = [layout for layout, found in clashes.items() if not found]
     wanted = None if name is None else layout_named(name)
     if wanted in fitting:
@@ -126,7 +126,7 @@ def _transposes(operands: Operands) -> str:
     """Return the call with the fewest operands transposed that fits a layout."""
     for changed in transposed(operands):
         query, key, value = (_plainly(operand) for operand in changed)
-        if any(not list(_clashes((query, key, value), layout)) for layout in LAYOUTS.values()):
+        if any(not list(_clashes((query, key, value), layout)) for layout in BUILDERS.values()):
             return f"attention({', '.join(brief(operand) for operand in (query, key, value))})"
     return ""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from symattn.errors import UnknownNameError
-from symattn.tags import nearest
-from symattn.variants.entries import CATALOGUE
+from symattn.tags import named
+from symattn.variants.entries import CATALOGUE, Entry
 from symattn.variants.known import Formula
 from symattn.variants.layouts import Layout, layout_named
 
@@ -35,11 +34,9 @@ def formula(name: str, layout: str = "column") -> Formula:
     Its ``source`` says where it comes from.  Raises `UnknownNameError`, which suggests the nearest
     names, for an unknown formula or layout.
     """
-    if not isinstance(name, str) or name not in CATALOGUE:
-        raise UnknownNameError("formula", str(name)[:80], nearest(str(name)[:80], CATALOGUE))
-    return _built(name, layout_named(layout))
+    return _built(named("formula", name, CATALOGUE), layout_named(layout))
 
 
 @lru_cache(maxsize=256)
-def _built(name: str, layout: Layout) -> Formula:
-    return CATALOGUE[name].build(layout)
+def _built(entry: Entry, layout: Layout) -> Formula:
+    return entry.build(layout)

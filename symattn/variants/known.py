@@ -15,7 +15,7 @@ from symattn.nodes import Node, Program
 from symattn.nodes.inputs import InputMatrix
 from symattn.nodes.sizes import Dim
 from symattn.notation.presets import Preset
-from symattn.notation.text import text
+from symattn.notation.terminal import text
 from symattn.tags import Relations
 from symattn.variants.attend import Operands
 from symattn.variants.signatures import attention_latex, attention_text, score_latex, score_text

@@ -10,26 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from symattn.errors import UnknownNameError
 from symattn.nodes import Node, matrix
 from symattn.nodes.inputs import InputMatrix
-from symattn.tags import Size, nearest
+from symattn.notation.layouts import LAYOUTS
+from symattn.tags import Size, named
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How formulas of one layout are put together.
 
-    ``features`` and ``tokens`` are the axes of a data matrix, ``axis`` is the one that the softmax
-    runs along; ``project`` applies a weight to data, ``mix`` the attention weights to the values.
+    ``features`` and ``tokens`` are the axes of a data matrix; ``project`` applies a weight to data,
+    ``mix`` the attention weights to the values.
     """
 
     name: str
     features: int
     tokens: int
-    axis: int
     project: Callable[[Node, Node], Node]
     mix: Callable[[Node, Node], Node]
+
+    @property
+    def axis(self) -> int:
+        """The axis that the softmax runs along."""
+        return LAYOUTS[self.name]
 
     def matrix(self, name: str, features: object, tokens: object) -> InputMatrix:
         """Return a named matrix; a weight has the features that it makes, then those it takes."""
@@ -49,7 +53,6 @@ COLUMN = Layout(
     name="column",
     features=0,
     tokens=1,
-    axis=0,
     project=lambda weight, data: weight @ data,
     mix=lambda value, weights: value @ weights,
 )
@@ -57,12 +60,11 @@ ROW = Layout(
     name="row",
     features=1,
     tokens=0,
-    axis=1,
     project=lambda weight, data: data @ weight,
     mix=lambda value, weights: weights @ value,
 )
 
-LAYOUTS = {layout.name: layout for layout in (COLUMN, ROW)}
+BUILDERS = {layout.name: layout for layout in (COLUMN, ROW)}
 
 
 def layout_named(name: str) -> Layout:
@@ -73,7 +75,4 @@ def layout_named(name: str) -> Layout:
 
     Raises `UnknownNameError` for anything but "column" and "row".
     """
-    layout = LAYOUTS.get(name) if isinstance(name, str) else None
-    if layout is None:
-        raise UnknownNameError("layout", str(name), nearest(str(name), LAYOUTS) or tuple(LAYOUTS))
-    return layout
+    return named("layout", name, BUILDERS)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from symattn.errors import NotSupportedError, UnknownNameError
+from symattn.errors import NotSupportedError
 from symattn.nodes import Node, sqrt
-from symattn.tags import nearest
+from symattn.tags import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,4 @@ def score_named(name: Any) -> Score:
     """
     if callable(name):
         raise NotSupportedError("a score given as a function; give one by name")
-    score = SCORES.get(name) if isinstance(name, str) else None
-    if score is None:
-        raise UnknownNameError("score", str(name), nearest(str(name), SCORES) or tuple(SCORES))
-    return score
+    return named("score", name, SCORES)

@@ -11,7 +11,7 @@ from symattn.nodes import Node, Program
 from symattn.nodes.inputs import InputMatrix
 from symattn.notation.displays import latex_signature
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.text import text, text_signature
+from symattn.notation.terminal import text, text_signature
 from symattn.tags import Size
 
 Shape = tuple[Size, Size]

@@ -8,7 +8,8 @@ import pytest
 import symattn.nodes as sa
 from symattn.errors import SizeError
 from symattn.evaluate import Entries, random_inputs, random_scalars, random_sizes, sizes_in
-from symattn.tags import Relations, parse_sizes
+from symattn.tags import Relations
+from symattn.tags.grammar import parse_sizes
 
 SEEDS = range(25)
 

@@ -8,7 +8,7 @@ import pytest
 
 import symattn as sa
 
-SIZES = {"d_k": 4, "d_v": 3, "n": 5, "m": 7, "d_x": 6, "d_y": 8, "d": 6}
+SIZES = {"d_k": 4, "d_v": 3, "n": 5, "m": 7, "d_x": 6, "d_y": 8, "d": 9}
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3}
 BATCHES = {"no batch": [()], "(2, 3)": [(2, 3)], "broadcast": [(3, 1), (1, 2), (2,), ()]}
 

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 import sympy
 from sympy import MatrixExpr
+from sympy.printing.lambdarepr import NumExprPrinter, lambdarepr
+from sympy.printing.numpy import JaxPrinter
+from sympy.printing.pytorch import TorchPrinter
+from sympy.printing.tensorflow import TensorflowPrinter
 
 import symattn.nodes as nodes
-from symattn.errors import AttributeRefusedError, OperationRefusedError, SymattnError
+from symattn.errors import (
+    AttributeRefusedError,
+    NotSupportedError,
+    OperationRefusedError,
+    SymattnError,
+)
 from symattn.nodes.core import Node
 from symattn.nodes.refused import ADVICE, PROPERTY_ADVICE
 
@@ -215,3 +224,17 @@ def test_sympy_prints_formulas_as_symattn_does() -> None:
     assert sympy.latex(S) == r"\frac{\mathbf{K}^{\mathsf{T}} \mathbf{Q}}{\sqrt{d_{k}}}"
     assert sympy.pretty(S) == "KᵀQ / √d_k"
     assert S._repr_latex_() == rf"$\displaystyle {sympy.latex(S)}$"
+
+
+OTHER_CODE: list[Callable[[], Any]] = [
+    *(lambda: sympy.pycode(A), lambda: lambdarepr(A), lambda: sympy.lambdify([Q, K, V], A, "math")),
+    *(lambda: sympy.lambdify([Q, K, V], A, "mpmath"), lambda: JaxPrinter().doprint(A)),
+    *(lambda: sympy.lambdify([Q, K, V], A, "sympy"), lambda: TorchPrinter().doprint(A)),
+    *(lambda: TensorflowPrinter().doprint(A), lambda: NumExprPrinter().doprint(A)),
+]
+
+
+@pytest.mark.parametrize("call", OTHER_CODE)
+def test_python_code_of_other_libraries_is_refused_with_a_pointer(call: Callable[[], Any]) -> None:
+    with pytest.raises(NotSupportedError, match=r"with sympy\.lambdify use modules='numpy'"):
+        call()

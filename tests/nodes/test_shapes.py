@@ -103,6 +103,11 @@ FIXES: list[tuple[Callable[[], Any], str]] = [
         lambda: nodes.matrix("E", d_k, n) + nodes.matrix("F", d_v, m),
         "E + F, with sa.assuming('d_k = d_v, n = m')",
     ),
+    (
+        lambda: V @ nodes.softmax(K.T @ Q, axis=0) @ nodes.matrix("W_O", d_model, d_v),
+        "W_O @ (V @ softmax(K.T @ Q, axis=0))",
+    ),
+    (lambda: K.T @ Q @ V, "V @ (K.T @ Q)"),
     (lambda: nodes.matrix("E", 3, n).T @ nodes.matrix("F", 4, m), ""),
     (lambda: nodes.matrix("E", d_k, 3) @ nodes.matrix("F", n, m), ""),
 ]

@@ -3,16 +3,14 @@
 import pytest
 
 import symattn as sa
-from symattn.notation import (
-    PRESETS,
+from symattn.notation.displays import (
     latex_aligned,
-    latex_shape,
     latex_signature,
     latex_softmax_definition,
-    latex_space,
-    text_shape,
-    text_signature,
 )
+from symattn.notation.presets import PRESETS
+from symattn.notation.terminal import text_shape, text_signature
+from symattn.notation.tex import latex_shape, latex_space
 from symattn.tags import parse_size
 
 FRESHRIMP, VASWANI = PRESETS["freshrimp"], PRESETS["vaswani"]
@@ -29,7 +27,7 @@ DOMAIN = [(node.label, node.sizes) for node in (Q, K, V)]
         ("h*d_k", "h d_{k}", "h d_k", "h·d_k"),
         ("n+m", "m + n", "m + n", "m + n"),
         ("2*n-1", "2 n - 1", "2 n - 1", "2·n - 1"),
-        ("n^2", "n^2", "n^2", "n²"),
+        ("n^2", "n^{2}", "n^2", "n²"),
         ("d_model//h", r"d_{\text{model}} / h", r"d_{\text{model}} / h", "d_model/h"),
         ("7", "7", "7", "7"),
     ],

@@ -26,17 +26,12 @@ import symattn as sa
 from symattn.cli import main
 from symattn.meaning.form import place
 from symattn.meaning.functions import FUNCTIONS
-from symattn.notation import (
-    DIALECTS,
-    PRESETS,
-    Preset,
-    entry_latex,
-    latex_aligned,
-    latex_operator,
-    latex_shape,
-    latex_softmax_definition,
-)
+from symattn.notation.dialects import DIALECTS
+from symattn.notation.displays import latex_aligned, latex_operator, latex_softmax_definition
+from symattn.notation.entries import entry_latex
+from symattn.notation.presets import PRESETS, Preset
 from symattn.notation.rows import Kind
+from symattn.notation.tex import latex_shape
 from symattn.tags import parse_size
 from symattn.variants.signatures import attention_latex, score_latex
 from tests.notation import test_entries, test_printers
@@ -154,9 +149,9 @@ def _printed(dialect: str) -> Iterator[Printed]:
             sa.formula("dot_product"),
             sa.Program(S=A @ B),
             sa.prove(A.T.T, A),
-            sa.prove(A, B),
         ):
             whole = shown._repr_latex_()
+            assert whole
             assert whole.startswith("$")
             assert whole.endswith("$")
             yield "shown by a notebook", whole[1:-1]
@@ -176,7 +171,7 @@ def _catalogue(preset: Preset, dialect: str) -> Iterator[Printed]:
                 red = sa.latex(formula.expr, preset, highlight=[symbol], dialect=dialect)
                 yield f"{where}, {symbol} in red", red
             for part in (formula.program, formula.function):
-                lines = sa.latex(part, preset, highlight=formula.inputs[:1], dialect=dialect)
+                lines = sa.latex(part, preset, highlight=part.result.inputs()[:1], dialect=dialect)
                 yield f"{where}, line by line", lines
             for line in (formula.scores, formula.weights):
                 red = sa.latex(formula.expr, preset, highlight=[line], dialect=dialect)
@@ -191,7 +186,9 @@ def _operations(preset: Preset, dialect: str) -> Iterator[Printed]:
         yield where, sa.latex(expr, preset, dialect=dialect)
     for where, operation in OPERATIONS.items():
         for leaf, part in LEAVES.items():
-            red = sa.latex(operation(part), preset, highlight=[part], dialect=dialect)
+            whole = operation(part)
+            there = [part] if part in whole.walk() else []  # a chain takes the parts of a chain in
+            red = sa.latex(whole, preset, highlight=there, dialect=dialect)
             yield f"{where} of {leaf} in red", red
 
 
@@ -213,7 +210,8 @@ def _names(preset: Preset, dialect: str) -> Iterator[Printed]:
         matrix = sa.matrix(name, n, m)
         scaled = sa.scalar(name) * A @ matrix.T.T / sa.sqrt(sa.scalar(name))
         for expr in (matrix, matrix.T, scaled, sa.function(name)(A), sa.vector(name, n).T):
-            yield f"the name {name}", sa.latex(expr, preset, highlight=[matrix], dialect=dialect)
+            there = [symbol for symbol in expr.inputs() if symbol.label == matrix.label]
+            yield f"the name {name}", sa.latex(expr, preset, highlight=there, dialect=dialect)
         yield f"the name {name}, shape", latex_shape(name, matrix.sizes, preset)
         yield f"the name {name}, operator", latex_operator(name, preset, dialect)
         row, column = place(matrix.sizes[0]), place(matrix.sizes[1])

@@ -9,13 +9,12 @@ import sympy
 import symattn as sa
 from symattn.errors import NotAnOperandError, TextRefusedError, UnknownNameError
 from symattn.meaning.form import Extent, Parameter
-from symattn.notation import PRESETS, default_preset, preset_named
 from symattn.notation.code import PythonPrinter, brief, python
 from symattn.notation.dialects import DIALECTS
-from symattn.notation.latex import LatexPrinter, latex
-from symattn.notation.printer import Printer
+from symattn.notation.presets import PRESETS, Preset, default_preset, preset_named
 from symattn.notation.rows import Binding, Kind, Notation
-from symattn.notation.text import TextPrinter, text
+from symattn.notation.terminal import TextPrinter, text
+from symattn.notation.tex import LatexPrinter, latex
 from symattn.tags import Size
 
 d_k, d_v, n, m, h, d_model = sa.dims("d_k d_v n m h d_model")
@@ -216,9 +215,11 @@ def test_python_rebuilds_what_it_spells(expr: Any, code: str) -> None:
     assert type(rebuilt) is type(expr)
 
 
-@pytest.mark.parametrize("printer", [LatexPrinter, TextPrinter, PythonPrinter])
-def test_every_kind_has_a_rule_in_every_printer(printer: type[Printer]) -> None:
-    assert set(printer.RULES) == set(Kind)
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=lambda preset: preset.name)
+def test_every_kind_has_a_rule_in_every_printer(preset: Preset) -> None:
+    latex_printer = LatexPrinter(preset, DIALECTS["latex"])
+    for printer in (latex_printer, TextPrinter(preset), PythonPrinter()):
+        assert set(printer.rules) == set(Kind)
 
 
 @dataclass
@@ -270,6 +271,31 @@ def test_a_highlighted_part_may_be_an_expression_and_keeps_its_parentheses() -> 
     assert latex((A + B) @ C, "vaswani", highlight=[A + B]) == r"({\color{red} A + B})C"
 
 
+def test_one_operand_may_stand_alone() -> None:
+    assert latex(CROSS, highlight=K) == latex(CROSS, highlight=[K])
+
+
+@pytest.mark.parametrize("expr", [CROSS, sa.Program(S=K.T @ Q, O=V @ (K.T @ Q))], ids=str)
+def test_what_is_highlighted_has_to_be_there(expr: Any) -> None:
+    with pytest.raises(UnknownNameError, match=r"no operand named 'Q \(m×d_k\)'.*Q \(d_k×n\)"):
+        latex(expr, highlight=[sa.matrix("Q", m, d_k)])
+    with pytest.raises(UnknownNameError, match=r"no operand named 'Q @ K'"):
+        latex(expr, highlight=[K, sa.matrix("Q", m, d_k) @ K])
+    texts: tuple[Any, ...] = (["Q"], "Q")
+    for names in texts:
+        with pytest.raises(TextRefusedError, match="highlight does not take text"):
+            latex(expr, highlight=names)
+    others: tuple[Any, ...] = ([3], 3, None, c)
+    for value in others:
+        with pytest.raises(NotAnOperandError, match="highlight"):
+            latex(expr, highlight=value)
+
+
+def test_a_highlighted_line_is_red_where_it_is_named_too() -> None:
+    program = sa.Program(S=K.T @ Q, O=V @ (K.T @ Q))
+    assert latex(program, highlight=sa.matrix("S", m, n)).count("red") == 2
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_colour_is_a_group_in_every_dialect(dialect: str) -> None:
     shown = latex(CROSS, highlight=[K], dialect=dialect)
@@ -296,6 +322,16 @@ def test_the_default_preset_is_that_of_the_first_softmax() -> None:
     assert text(sa.softmax(Q.T @ K.T.T / sa.sqrt(d_k), axis=1) @ V.T) == (
         "softmax(Qᵀ (Kᵀ)ᵀ / √d_k) Vᵀ"
     )
+
+
+@pytest.mark.parametrize("layout", ["column", "row"])
+def test_a_formula_of_the_catalogue_is_printed_in_its_own_layout(layout: str) -> None:
+    formula = sa.formula("scaled_dot_product", layout=layout)
+    assert sa.latex(formula) == sa.latex(formula.expr)
+    assert sa.text(formula) == sa.text(formula.expr)
+    assert sa.text(formula, "vaswani") == sa.text(formula.expr, "vaswani")
+    with pytest.raises(UnknownNameError, match="there are latex"):
+        sa.latex(formula, dialect="x")
 
 
 def test_each_preset_is_complete() -> None:

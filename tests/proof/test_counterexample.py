@@ -15,8 +15,8 @@ from symattn.errors import SizeError
 from symattn.evaluate import evaluate
 from symattn.nodes.core import Node
 from symattn.proof.counterexample import (
-    Agreement,
     Difference,
+    NoDifference,
     UndefinedEverywhere,
     find_difference,
 )
@@ -97,7 +97,7 @@ def test_every_mistake_is_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", EQUAL)
 def test_what_is_equal_is_not_refuted(name: str) -> None:
     found = find_difference(*EQUAL[name])
-    assert isinstance(found, Agreement)
+    assert isinstance(found, NoDifference)
     assert found.instances == 8
 
 
@@ -142,7 +142,7 @@ def test_shapes_may_agree_by_a_relation_alone() -> None:
     square = Relations().declare("m = n")
     assert isinstance(find_difference(S.T, S, square), Difference)
     A, same = sa.matrix("A", m, n), sa.matrix("A", n, m)
-    assert isinstance(find_difference(A, same, square), Agreement)  # then it is one matrix
+    assert isinstance(find_difference(A, same, square), NoDifference)  # then it is one matrix
 
 
 def test_matrices_of_other_shapes_are_refused() -> None:
@@ -152,7 +152,7 @@ def test_matrices_of_other_shapes_are_refused() -> None:
 
 def test_points_without_a_value_are_drawn_again_and_counted() -> None:
     found = find_difference(sa.log(S), 2 * sa.log(sa.sqrt(S)))
-    assert isinstance(found, Agreement)
+    assert isinstance(found, NoDifference)
     assert found.instances == 8
     assert found.undefined > 0
 
@@ -184,7 +184,7 @@ def test_the_precision_that_a_user_has_set_does_not_matter(digits: int) -> None:
     mpmath.mp.dps = digits
     try:
         assert isinstance(find_difference(*UNEQUAL["a small difference"]), Difference)
-        assert isinstance(find_difference(*EQUAL["two layouts"]), Agreement)
+        assert isinstance(find_difference(*EQUAL["two layouts"]), NoDifference)
         assert mpmath.mp.dps == digits
     finally:
         mpmath.mp.dps = before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -176,8 +177,25 @@ def test_every_formula_says_the_same_in_both_layouts(name: str) -> None:
     for left, right in ((column, row), (row, column)):
         result = sa.prove(left, right)
         assert result.verdict == "proved", result.text()
-        assert "layouts" in result.note
+        assert result.row == row.expr
+        assert sa.text(row.expr) in result.text()
         assert result.check()
+
+
+def test_a_translation_is_proved_as_it_is_given() -> None:
+    source = sa.formula("scaled_dot_product").expr
+    twin = sa.translate(source, to="row")
+    assert sa.prove(source, twin).text().endswith("writing Q, K, V for Qᵀ, Kᵀ, Vᵀ")
+    assert sa.prove(twin, source)
+    assert sa.prove(twin.expr, sa.translate(twin.expr, to="column"))
+
+
+def test_symbols_that_only_one_side_knows_are_named() -> None:
+    query, key = sa.matrix("query", d_k, n), sa.matrix("key", d_k, m)
+    result = sa.prove(S, key.T @ query)
+    assert result.verdict == "refuted"
+    assert "K, Q only on the left, key, query only on the right" in result.note
+    assert sa.prove(S, key.T @ query, given={query: Q, key: K})
 
 
 def test_equal_expressions_need_no_step() -> None:
@@ -186,6 +204,38 @@ def test_equal_expressions_need_no_step() -> None:
     assert result.steps == ()
     assert result.check()
     assert sa.prove(sa.Program(S=S), S).verdict == "proved"
+
+
+def test_nothing_is_proved_where_the_evaluator_never_had_a_value() -> None:
+    never = sa.log(-sa.exp(P))
+    result = sa.prove(never + P, P + never)
+    assert result.verdict == "undecided"
+    assert "the normal forms agree; at each of" in result.reason
+
+
+def test_a_counterexample_that_was_hard_to_find_is_replayed_at_its_point() -> None:
+    x = [sa.matrix(f"x_{k}", 1, 1) for k in range(4)]
+    rare = sa.relu(x[0] + x[1] + x[2] + x[3] - 3 * sa.ones(1, 1))
+    result = sa.prove(rare, 0 * x[0] + 0 * x[1] + 0 * x[2] + 0 * x[3])
+    assert result.verdict == "refuted"
+    assert result.check()
+    assert not replace(result, lhs_value=result.rhs_value).check()
+
+
+def test_exact_divisions_are_conditions() -> None:
+    h, d_model = sa.dims("h d_model")
+    A = sa.matrix("A", d_model // h, n)
+    assert sa.prove(A + A, 2 * A).conditions == ("h divides d_model",)
+    with sa.assuming("d_model = h*d_k"):
+        assert sa.prove(A + A, 2 * A).conditions == ()
+
+
+@pytest.mark.parametrize(("left", "right"), [("row", "column"), ("column", "row")])
+@pytest.mark.parametrize("name", sa.formulas())
+def test_no_derivation_goes_in_circles(name: str, left: str, right: str) -> None:
+    result = sa.prove(sa.formula(name, layout=left), sa.formula(name, layout=right))
+    lines = [result.lhs, *(step.after for step in result.steps)]
+    assert len(set(lines)) == len(lines)
 
 
 def test_undecided_says_why() -> None:
@@ -243,6 +293,9 @@ BAD_CALLS: list[tuple[Callable[[], object], type[Exception]]] = [
     (lambda: sa.prove(Q, np.ones((2, 3))), sa.NotAnOperandError),
     (lambda: sa.prove(Q, 1), sa.NotAnOperandError),
     (lambda: sa.prove(Q, Q, given={"Q": Q}), sa.TextRefusedError),
+    (lambda: sa.prove(Q, Q, given=[1]), sa.NotAnOperandError),  # pyright: ignore[reportArgumentType]
+    (lambda: sa.prove(Q, Q, given={Q: Q.T}), sa.ShapeError),
+    (lambda: sa.prove(S, S, given={K: sa.matrix("Z", d, m)}), sa.ShapeError),
     (lambda: sa.prove(sympy.MatrixSymbol("Q", 2, 2), Q), sa.NotAnOperandError),
 ]
 
@@ -266,4 +319,5 @@ def test_proofs_are_printed_and_read_as_results() -> None:
     result = sa.prove(*PROVED["values are linear"])
     assert isinstance(result, Proof)
     assert repr(result) == result.text()
-    assert result._repr_latex_().startswith("$")
+    assert (result._repr_latex_() or "").startswith("$")
+    assert sa.prove(*REFUTED["root of a square"])._repr_latex_() is None

@@ -13,7 +13,7 @@ from symattn.nodes.algebra import MatrixProduct
 from symattn.nodes.core import Node
 from symattn.nodes.sizes import Dim
 from symattn.proof.laws import LAWS
-from symattn.proof.steps import Step, derive, latex, places_of, rewritten, text
+from symattn.proof.steps import Step, derive, places_of, rewritten
 
 SIZES = {"d_k": 3, "d_v": 2, "n": 4, "m": 5, "d": 6}
 d_k, d_v, n, m, d = sa.dims("d_k d_v n m d")
@@ -265,29 +265,6 @@ def test_what_is_derived_is_equal_on_numbers(seed: int) -> None:
         if derive(left, right) is not None:
             one, other = values(left, right)
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9, err_msg=f"seed {seed}")
-
-
-def test_text_aligns_the_laws() -> None:
-    lines = text(derived(*EQUAL["both layouts"])).splitlines()
-    assert len(lines) == 6
-    assert lines[0] == "(V Softmax(KᵀQ / √d_k))ᵀ"
-    assert len({line.index("transpose of") for line in lines[1:]}) == 1
-    assert lines[-1].startswith("  = Softmax_rows(QᵀK / √d_k) Vᵀ ")
-    assert text(()) == ""
-
-
-@pytest.mark.parametrize(("preset", "transpose"), [("vaswani", "^T"), ("freshrimp", r"\mathsf{T}")])
-def test_latex_has_a_line_and_a_law_for_each_step(preset: str, transpose: str) -> None:
-    steps = derived(*EQUAL["both layouts"])
-    written = latex(steps, preset)
-    assert written.startswith("\\begin{aligned}\n")
-    assert written.endswith("\n\\end{aligned}")
-    body = written.splitlines()[1:-1]
-    assert len(body) == len(steps)
-    for line, step in zip(body, steps, strict=True):
-        assert rf"\text{{({step.law})}}" in line
-        assert transpose in line
-    assert latex(()) == ""
 
 
 def test_the_search_is_bounded() -> None:

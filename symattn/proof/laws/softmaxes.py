@@ -9,10 +9,10 @@ from __future__ import annotations
 import sympy
 
 from symattn.nodes.algebra import Hadamard, MatrixProduct, MatrixSum, Negated, Quotient, hadamard
+from symattn.nodes.along_axis import Softmax, softmax
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import Elementwise, exp, reciprocal
 from symattn.nodes.inputs import Ones, ones
-from symattn.nodes.softmax import Softmax, softmax
 from symattn.proof.laws.law import Law, laws_of, product
 from symattn.proof.laws.samples import A, M, p, q, x, y
 from symattn.tags import Size

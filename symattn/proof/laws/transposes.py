@@ -20,10 +20,10 @@ from symattn.nodes.algebra import (
     Transposed,
     hadamard,
 )
+from symattn.nodes.along_axis import MaxAlong, Softmax, max as largest, softmax
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import Elementwise, tanh
 from symattn.nodes.inputs import IdentityMatrix, Ones, ones
-from symattn.nodes.softmax import MaxAlong, Softmax, max as largest, softmax
 from symattn.proof.laws.law import Law, laws_of, product
 from symattn.proof.laws.samples import A2, A, B, I, M, N, c, p, q
 

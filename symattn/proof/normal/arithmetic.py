@@ -25,10 +25,12 @@ from symattn.proof.normal.atoms import (
     Polynomial,
 )
 from symattn.proof.normal.labelling import Symmetry
-from symattn.tags import Size
+from symattn.tags import Atom, Quotient, Size
 
 ONE = Fraction(1)
 MOST_MONOMIALS = 4096
+MOST_EXPONENT = 64
+MOST_BITS = 20_000
 SWAP = Symmetry(even=((1, 0),))
 
 # Kinds of bases whose value is 0 or 1: every positive power of one is the base itself.
@@ -72,12 +74,17 @@ class Arithmetic(Atoms):
         """Return a size as a number: a polynomial in tags, each of which is positive."""
         result: Polynomial = {}
         for coefficient, powers in size.terms:
-            factors = [
-                ((self.base("extent", atom, positive=True), ()), Fraction(exponent))
-                for atom, exponent in powers
-            ]
-            self.accumulate(result, self.product_of(factors), Fraction(coefficient))
+            term = self.number(1)
+            for atom, exponent in powers:
+                term = self.multiply(term, self.power(self._extent_of(atom), Fraction(exponent)))
+            self.accumulate(result, term, Fraction(coefficient))
         return result
+
+    def _extent_of(self, atom: Atom) -> Polynomial:
+        if isinstance(atom, Quotient):
+            divisor = self.power(self.extent(atom.den), Fraction(-1))
+            return self.multiply(self.extent(atom.num), divisor)
+        return self.atom(self.base("extent", atom, positive=True))
 
     def same(self, left: int, right: int) -> Polynomial:
         """Return ``[left = right]``."""
@@ -171,7 +178,12 @@ class Arithmetic(Atoms):
     def power(self, polynomial: Polynomial, exponent: Fraction) -> Polynomial:
         """Return a rational power; a negative one of zero raises `UndefinedError`."""
         natural = exponent.denominator == 1 and exponent >= 0
+        if natural and len(polynomial) == 1:
+            ((monomial, coefficient),) = polynomial.items()
+            return self.monomial_power(monomial, coefficient, exponent)
         if natural:
+            if exponent > MOST_EXPONENT and polynomial:
+                raise BudgetSpentError(f"a sum to a power over {MOST_EXPONENT}")
             result = self.number(1)
             for _ in range(int(exponent)):
                 result = self.multiply(result, polynomial)
@@ -200,6 +212,9 @@ class Arithmetic(Atoms):
     def monomial_power(
         self, monomial: Monomial, coefficient: Fraction, exponent: Fraction
     ) -> Polynomial:
+        size = max(abs(coefficient.numerator), coefficient.denominator).bit_length() - 1
+        if size * abs(exponent) > MOST_BITS:
+            raise BudgetSpentError(f"a number of over {MOST_BITS:,} bits")
         if exponent.denominator == 1:
             factors = [(key, power * exponent) for key, power in monomial]
             return self.scale(self.product_of(factors), coefficient ** int(exponent))

@@ -23,7 +23,7 @@ Polynomial = dict[Monomial, Fraction]
 UNIT: Monomial = frozenset()
 NO_SYMMETRY = Symmetry()
 
-MOST_WORK = 400_000
+MOST_WORK = 50_000
 # Symmetries of a closure that are kept; fewer are sound, they only show fewer equalities.
 MOST_SYMMETRIES = 720
 

@@ -44,8 +44,30 @@ class Algebra(Functions):
         ((factors, coefficient),) = merged.items()
         result: Polynomial = {outside: coefficient}
         for part, indices in _components(factors, bound):
-            result = self.multiply(result, self._sum_atom(part, indices))
+            summed = self._cancelling(part, indices) or self._sum_atom(part, indices)
+            result = self.multiply(result, summed)
         return result
+
+    def _cancelling(self, factors: Monomial, bound: tuple[int, ...]) -> Polynomial | None:
+        """Sum first over an index whose sum is divided by, as in ``Σ_k Σ_j e^{s_jk} Z_k⁻¹ w_k``.
+
+        A joint sum would hide that ``Σ_j e^{s_jk}`` is ``Z_k``: with this the order of summation
+        does not matter.  Each cancellation removes a factor, so it comes to an end.
+        """
+        for index in bound:
+            others = frozenset(factor for factor in factors if index not in factor[0][1])
+            divisors = {
+                key for key, power in others if power < 0 and self.bases[key[0]].kind == "sum"
+            }
+            if not divisors:
+                continue
+            inner = self._sum_of(factors - others, index)
+            if len(inner) == 1 and not divisors.isdisjoint(key for m in inner for key, _ in m):
+                result = self.multiply(inner, {others: ONE})
+                for other in bound:
+                    result = result if other == index else self.sum(result, other)
+                return result
+        return None
 
     def _merged(self, factors: Monomial, index: int) -> tuple[Polynomial, list[int]]:
         """Open the sums among the factors, so that a sum of sums is one sum (associativity)."""

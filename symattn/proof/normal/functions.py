@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from symattn.meaning.functions import FUNCTIONS
 from symattn.proof.normal.arithmetic import ONE, TRUTHS, Arithmetic, rebuilds
-from symattn.proof.normal.atoms import UNIT, Key, Polynomial
+from symattn.proof.normal.atoms import UNIT, Key, Monomial, Polynomial
 from symattn.proof.normal.labelling import Symmetry
 
 
@@ -20,7 +20,12 @@ class Functions(Arithmetic):
     def exp(self, polynomial: Polynomial) -> Polynomial:
         """Return the exponential: one factor for each term, its coefficient as the power."""
         factors: list[tuple[Key, Fraction]] = []
+        roots = self.number(1)
         for monomial, coefficient in self.cancelled(polynomial).items():
+            logarithm = self._logarithm(monomial)
+            if logarithm is not None:
+                roots = self.multiply(roots, self.power(self.opened(logarithm)[0], coefficient))
+                continue
             if any(self.bases[base].symmetry.odd for (base, _), _ in monomial):
                 sign, closure, args, symmetry = self.oriented({monomial: ONE})
             else:
@@ -29,7 +34,16 @@ class Functions(Arithmetic):
             # A change of sign in the argument inverts the exponential: no odd symmetry is kept.
             base = self.base("exp", closure, positive=True, symmetry=Symmetry(symmetry.even))
             factors.append(((base, args), sign * coefficient))
-        return self.product_of(factors)
+        return self.multiply(roots, self.product_of(factors))
+
+    def _logarithm(self, monomial: Monomial) -> Key | None:
+        """Return the logarithm that a monomial is, if it is one: ``e^{c log P}`` is ``P^c``."""
+        if len(monomial) != 1:
+            return None
+        ((key, power),) = monomial
+        base = self.bases[key[0]]
+        is_log = power == 1 and base.kind == "function" and base.content[0] == "log"
+        return key if is_log else None
 
     def function(self, name: str, polynomial: Polynomial) -> Polynomial:
         """Return an elementwise function that has no definition, or the exponential."""

@@ -1,6 +1,7 @@
 """Attention in plain Python loops over lists of floats, from the entry formulas written by hand.
 
 Nothing of symattn and no matrix product of NumPy is used; batches are looped over one by one.
+The formulas are in the column layout: tokens are columns, and weights stand on the left.
 """
 
 import itertools
@@ -94,6 +95,23 @@ def luong_general(q: Array, k: Array, v: Array, w: Array) -> Array:
         )
 
     return attend(score, lambda r, j: float(v[r, j]), q.shape[1], k.shape[1], v.shape[0])
+
+
+def self_attention(x: Array, wq: Array, wk: Array, wv: Array) -> Array:
+    """x: d n, wq: d_k d, wk: d_k d, wv: d_v d -> d_v n."""
+    return cross_attention(x, x, wq, wk, wv)
+
+
+def cross_attention(x: Array, y: Array, wq: Array, wk: Array, wv: Array) -> Array:
+    """x: d_x n, y: d_y m, wq: d_k d_x, wk: d_k d_y, wv: d_v d_y -> d_v n."""
+    return dot_product(times(wq, x), times(wk, y), times(wv, y))
+
+
+CATALOGUE: dict[str, Callable[..., Array]] = {
+    loops.__name__: loops
+    for loops in (dot_product, luong_general, scaled_dot_product, self_attention, cross_attention)
+}
+"""The loops of every formula of the catalogue, by its name."""
 
 
 def rows(column_layout: Callable[..., Array], *arrays: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 
 from symattn.codegen.call import Door
 from symattn.codegen.emit import Source, emit
-from symattn.codegen.signature import ArrayInput, Signature, bind_inputs, layout_of
+from symattn.codegen.signature import ArrayInput, Signature, bind_inputs
 from symattn.codegen.targets import Target, target_named
 from symattn.errors import (
     NotAnOperandError,
@@ -23,14 +23,15 @@ from symattn.errors import (
     SignatureError,
     SizeError,
     TextRefusedError,
-    UnknownNameError,
 )
 from symattn.nodes import Node, Program, Scalar
 from symattn.notation import brief, text
+from symattn.notation.layouts import layout_of
 from symattn.notation.names import identifier
-from symattn.tags import Equation, Size, nearest, solve
+from symattn.tags import Equation, Size, named, solve
 
-_PLANS = ("auto", "direct", "blocked")
+_PLANS = {"auto": "direct", "direct": "direct", "blocked": "blocked"}
+"""Each plan that may be asked for, with the one that is taken."""
 
 
 class GeneratedFunction:
@@ -65,7 +66,7 @@ class GeneratedFunction:
             inputs=parameters,
             tags=result.tags,
             relations=result.given,
-            layout=layout or layout_of(result),
+            layout=layout or layout_of(result) or "",
         )
         self._recipe = (tuple(inputs), program, target.name, name, layout)
         self._target = target
@@ -165,11 +166,12 @@ def lambdify(
     `InputShapeError` or `SizeError` for sizes that do not fit, `ScalarError` for a scalar that
     cannot be computed, and `BackendError` where the array library is missing.
     """
-    if plan not in _PLANS:
-        raise UnknownNameError("plan", str(plan), nearest(str(plan), _PLANS) or _PLANS)
-    if plan == "blocked":
+    if named("plan", plan, _PLANS) == "blocked":
         raise NotSupportedError('plan="blocked"; plan="direct" computes the same')
     target = target_named(backend)
+    if isinstance(expr, list | tuple):
+        problem = "the inputs come first: sa.lambdify([Q, K, V], formula)"
+        raise SignatureError(brief(expr), (problem,))
     if isinstance(inputs, Node | Scalar):
         problem = f"{brief(inputs)} stands alone; give a list of inputs, [{brief(inputs)}]"
         raise SignatureError(brief(expr), (problem,))

@@ -12,7 +12,17 @@ from typing import Any, ClassVar, cast
 import sympy
 
 from symattn.errors import AxisError
-from symattn.meaning.form import ONE, Form, Index, Maximum, Place, Softmax as SoftmaxForm
+from symattn.meaning.form import (
+    MINUS_ONE,
+    Add,
+    Apply,
+    Form,
+    Index,
+    Maximum,
+    Mul,
+    Place,
+    Softmax as SoftmaxForm,
+)
 from symattn.nodes.arrays import ArrayContext
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.fixes import facts
@@ -44,19 +54,9 @@ class _AlongAxis(Node):
         return int(cast(sympy.Integer, self.args[1]))
 
     @property
-    def matrices(self) -> tuple[Node, ...]:
-        """The matrix that it is applied to."""
-        return (cast(Node, self.args[0]),)
-
-    @property
     def operands(self) -> Arguments:
         """The matrix alone; the axis is not an operand."""
         return self.matrices
-
-    def rebuilt(self, change: Any) -> Node:
-        """Return the same operation on the changed matrix."""
-        changed = change(self.matrices[0])
-        return self if changed is self.matrices[0] else type(self)(changed, self.args[1])
 
     @property
     def over(self) -> Size:
@@ -84,17 +84,20 @@ class Softmax(_AlongAxis):
         return cast(Node, operands[0]).sizes
 
     def meaning(self, row: Place, column: Place) -> Form:
-        """``softmax_t(X[t, j])[i]``, or 1 along an axis of size one."""
+        """``softmax_t(X[t, j])[i]``; along an axis of size one ``e^{x - x}``, defined as x is."""
         index, entry, read = self._bound(row, column)
-        return ONE if index is None else SoftmaxForm(index, entry, read)
+        if index is None:
+            return Apply("exp", Add((entry, Mul((MINUS_ONE, entry)))))
+        return SoftmaxForm(index, entry, read)
 
     def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
         """Return the exponentials, with the maximum subtracted, over their sum."""
         axis = self.axis - 2
-        largest = f"x.max(axis={axis}, keepdims=True)"
+        # Over an empty axis there is no maximum, and the empty weights sum to zero.
+        shifted = f"x - x.max(axis={axis}, keepdims=True) if x.shape[{axis}] else x"
         return (
             f"(lambda x: (lambda e: e / e.sum(axis={axis}, keepdims=True))"
-            f"({context.call('exp')}(x - {largest})))({operands[0]})"
+            f"({context.call('exp')}({shifted})))({operands[0]})"
         )
 
 

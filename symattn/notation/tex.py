@@ -5,19 +5,20 @@ One rule a kind of writing; the glyphs come from a preset, what a renderer refus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
+from symattn.errors import UnknownNameError
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
-from symattn.notation.code import check_printable
-from symattn.notation.dialects import Dialect, dialect_named
-from symattn.notation.glyphs import latex_name, latex_script, latex_size, product
+from symattn.notation.code import brief, check_printable
+from symattn.notation.dialects import DIALECTS, Dialect, dialect_named
+from symattn.notation.glyphs import latex_name, latex_script, product
 from symattn.notation.names import check_name
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.printer import Printer, Written
-from symattn.notation.rows import Binding, Kind, NamedLines, Printable
+from symattn.notation.rows import Binding, Kind, NamedLines, Printable, Titled
 from symattn.tags import Size
 
 LINES = (r"\text{columns}", r"\text{rows}")
@@ -25,10 +26,10 @@ LINES = (r"\text{columns}", r"\text{rows}")
 
 
 def latex(
-    expr: Printable | Form | NamedLines,
+    expr: Printable | Form | NamedLines | Titled,
     preset: Preset | str | None = None,
     *,
-    highlight: Sequence[Any] = (),
+    highlight: Sequence[Printable] | Printable = (),
     dialect: str = "latex",
 ) -> str:
     r"""Return an expression as LaTeX, with its order and parentheses as written.
@@ -40,18 +41,57 @@ def latex(
     \mathrm{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right)V
 
     ``preset`` is the glyphs of a source; without it, those of the layout in which the first softmax
-    runs.  Every occurrence of an operand in ``highlight`` is printed in red.  ``dialect`` is the
-    renderer: latex, mathjax, katex, github or jupyter.  A program is an ``aligned`` block of lines.
+    runs.  Every occurrence of an operand in ``highlight``, one or several, is red.  ``dialect`` is
+    the renderer: latex, mathjax, katex, github or jupyter.  A program is an ``aligned`` block of
+    lines, a formula of the catalogue is printed as its expression.
 
-    Raises `UnknownNameError` for an unknown preset or dialect, `TextRefusedError` and
-    `NotAnOperandError` for what is no expression.
+    Raises `UnknownNameError` for an unknown preset or dialect and for an operand to highlight that
+    is not there, `TextRefusedError` and `NotAnOperandError` for what is no expression.
     """
     if isinstance(expr, NamedLines):
         return expr.latex(preset, highlight=highlight, dialect=dialect)
+    if isinstance(expr, Titled):
+        chosen = chosen_preset(preset, expr)
+        return latex(expr.expr, chosen, highlight=highlight, dialect=dialect)
     check_printable("latex", expr)
-    operands = (highlight,) if hasattr(highlight, "notation") else tuple(highlight)
+    operands = operands_in([expr], highlight)
     printer = LatexPrinter(chosen_preset(preset, expr), dialect_named(dialect), operands)
     return printer.dialect_of(printer.write(expr).text)
+
+
+def operands_in(exprs: Sequence[Printable | Form], highlight: Any) -> tuple[Any, ...]:
+    """Return the operands to highlight, one or several; raise if one stands in no expression."""
+    # A matrix refuses to be iterated over, and a text would be by its letters.
+    alone = isinstance(highlight, str) or hasattr(highlight, "notation")
+    several = isinstance(highlight, Iterable) and not alone
+    operands = tuple(highlight) if several else (highlight,)
+    for operand in operands:
+        check_printable("highlight", operand)
+    parts = list(_parts(exprs)) if operands else []
+    for operand in operands:
+        if not any(part is operand or part == operand for part in parts):
+            there = {_told(part): None for part in parts if part.notation.kind is Kind.SYMBOL}
+            raise UnknownNameError("operand", _told(operand), choices=tuple(there))
+    return operands
+
+
+def _parts(exprs: Sequence[Printable | Form]) -> Iterator[Printable]:
+    """Yield every matrix expression in some, once, from the outside in and from the left."""
+    pending, seen = list(reversed(exprs)), set[int]()
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Form) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        pending.extend(reversed(part.parts))
+
+
+def _told(operand: Any) -> str:
+    """Return an operand in words; symbols of one name may differ by their sizes."""
+    if isinstance(operand, Form) or operand.notation.kind is not Kind.SYMBOL:
+        return brief(operand)
+    return f"{operand.label} ({operand.sizes[0]}×{operand.sizes[1]})"
 
 
 class LatexPrinter(Printer):
@@ -85,8 +125,13 @@ class LatexPrinter(Printer):
     def name(self, name: str) -> Written:
         return Written(*latex_name(name, self.preset))
 
-    def size(self, size: Size) -> Written:
-        return Written(*latex_size(size, self.preset))
+    @property
+    def in_sizes(self) -> LatexPrinter:
+        return LatexSizes(self.preset, self.dialect)
+
+    def whole_quotient(self, numerator: Written, denominator: Written) -> Written:
+        above, below = self.held(numerator, Binding.PRODUCT), self.held(denominator, Binding.POWER)
+        return Written(f"{above.text} / {below.text}", Binding.HADAMARD)
 
     def rational(self, value: Fraction) -> Written:
         return Written(
@@ -148,39 +193,20 @@ class LatexPrinter(Printer):
 
     # The rules.
 
-    def _symbol(self, node: Printable) -> Written:
+    def symbol(self, node: Printable) -> Written:
         return Written(*latex_name(node.label, self.preset, bold=self.preset.bold))
 
-    def _product(self, node: Printable) -> Written:
-        factors: list[Written] = []
-        for part in node.parts:
-            if isinstance(part, Form):  # a scalar: 2 c A
-                least = Binding.PRODUCT if factors else Binding.NEGATION
-            else:  # a fraction counts as one thing, a product in a product keeps its parentheses
-                least = Binding.APPLICATION
-            factors.append(self.inside(part, least))
-        return self.product(factors)
-
-    def _sum(self, node: Printable) -> Written:
-        return self.plus(self.terms(node.parts))
-
-    def _hadamard(self, node: Printable) -> Written:
+    def hadamard(self, node: Printable) -> Written:
         factors = [self.inside(part, Binding.PRODUCT) for part in node.parts]
         text = r" \circ ".join(factor.text for factor in factors)
         return Written(text, Binding.HADAMARD, any(factor.tall for factor in factors))
 
-    def _transpose(self, node: Printable) -> Written:
+    def transpose(self, node: Printable) -> Written:
         base = self.inside(node.parts[0], Binding.ATOM)
         text = base.text + latex_script("^", self.preset.transpose, self.preset)
         return Written(text, Binding.POWER, base.tall)
 
-    def _negation(self, node: Printable) -> Written:
-        return self.negative(self.write(node.parts[0]))
-
-    def _fraction(self, node: Printable) -> Written:
-        return self.quotient(self.write(node.parts[0]), self.write(node.parts[1]))
-
-    def _softmax(self, node: Printable) -> Written:
+    def softmax(self, node: Printable) -> Written:
         preset = self.preset
         vector = node.sizes[1].is_one
         label = preset.softmax_vector if vector else preset.softmax_matrix
@@ -188,43 +214,34 @@ class LatexPrinter(Printer):
             label += latex_script("_", LINES[node.axis], preset)
         return self.called(label, self.write(node.parts[0]), preset.gap)
 
-    def _maximum(self, node: Printable) -> Written:
+    def maximum(self, node: Printable) -> Written:
         # Always said: a maximum without it would be read as the largest of all entries.
         where = "" if node.axis is None else latex_script("_", LINES[node.axis], self.preset)
         return self.called(r"\max" + where, self.write(node.parts[0]), self.preset.gap)
 
-    def _function(self, node: Printable) -> Written:
-        return self.call(node.label, self.write(node.parts[0]))
-
-    def _ones(self, node: Printable) -> Written:
+    def ones(self, node: Printable) -> Written:
         return Written(rf"\mathbf{{1}}_{{{latex_sizes(node.sizes, self.preset)}}}", Binding.ATOM)
 
-    def _identity(self, node: Printable) -> Written:
+    def identity(self, node: Printable) -> Written:
         letter = r"\mathbf{I}" if self.preset.bold else "I"
-        order = latex_size(node.sizes[0], self.preset)[0]
+        order = self.size(node.sizes[0]).text
         return Written(letter + latex_script("_", order, self.preset), Binding.ATOM)
 
-    RULES: ClassVar = {
-        Kind.SYMBOL: _symbol,
-        Kind.PRODUCT: _product,
-        Kind.SUM: _sum,
-        Kind.HADAMARD: _hadamard,
-        Kind.TRANSPOSE: _transpose,
-        Kind.NEGATION: _negation,
-        Kind.FRACTION: _fraction,
-        Kind.SOFTMAX: _softmax,
-        Kind.MAXIMUM: _maximum,
-        Kind.FUNCTION: _function,
-        Kind.ONES: _ones,
-        Kind.IDENTITY: _identity,
-    }
+
+class LatexSizes(LatexPrinter):
+    """The inside of a size, where a space tells factors apart in every preset: ``h d_k``."""
+
+    def product(self, factors: Sequence[Written]) -> Written:
+        held = [self.held(factor, Binding.POWER).text for factor in factors]
+        return Written(product(held, " "), Binding.PRODUCT)
 
 
 def latex_sizes(sizes: tuple[Size, Size], preset: Preset) -> str:
     r"""Return a shape, ``d_{k} \times n``."""
-    printed = (latex_size(size, preset) for size in sizes)
+    printer = LatexSizes(preset, DIALECTS["latex"])
+    printed = (printer.size(size) for size in sizes)
     return r" \times ".join(
-        text if binding > Binding.SUM else f"({text})" for text, binding in printed
+        size.text if size.binding > Binding.SUM else f"({size.text})" for size in printed
     )
 
 

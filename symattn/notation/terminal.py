@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
 
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.code import check_printable
-from symattn.notation.glyphs import SUPERSCRIPTS, text_name, text_size
+from symattn.notation.glyphs import SUPERSCRIPTS, text_name
 from symattn.notation.names import check_name
-from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.presets import PRESETS, Preset, chosen_preset
 from symattn.notation.printer import Printer, Written
-from symattn.notation.rows import Binding, Kind, NamedLines, Printable
+from symattn.notation.rows import Binding, NamedLines, Printable, Titled
 from symattn.tags import Size
 
 LINES = ("columns", "rows")
@@ -24,7 +23,7 @@ _SHORT = re.compile(r"\d*(?:[^\W\d_]ᵀ?)*")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def text(expr: Printable | Form | NamedLines, preset: Preset | str | None = None) -> str:
+def text(expr: Printable | Form | NamedLines | Titled, preset: Preset | str | None = None) -> str:
     """Return an expression as text, with its order and parentheses as written.
 
     >>> import symattn as sa
@@ -33,9 +32,12 @@ def text(expr: Printable | Form | NamedLines, preset: Preset | str | None = None
     >>> sa.text(V @ sa.softmax(K.T @ Q / sa.sqrt(d_k), axis=0))
     'V Softmax(KᵀQ / √d_k)'
 
-    A program is printed line by line.  Raises `UnknownNameError` for an unknown preset,
-    `TextRefusedError` and `NotAnOperandError` for what is no expression.
+    A program is printed line by line, a formula of the catalogue as its expression.  Raises
+    `UnknownNameError` for an unknown preset, `TextRefusedError` and `NotAnOperandError` for what is
+    no expression.
     """
+    if isinstance(expr, Titled):
+        return text(expr.expr, chosen_preset(preset, expr))
     if isinstance(expr, NamedLines):
         chosen = chosen_preset(preset, expr.result)
         lines = expr.named_lines.items()
@@ -58,8 +60,13 @@ class TextPrinter(Printer):
     def name(self, name: str) -> Written:
         return Written(*text_name(name))
 
-    def size(self, size: Size) -> Written:
-        return Written(*text_size(size))
+    @property
+    def in_sizes(self) -> TextPrinter:
+        return _SIZES
+
+    def whole_quotient(self, numerator: Written, denominator: Written) -> Written:
+        above, below = self.held(numerator, Binding.PRODUCT), self.held(denominator, Binding.POWER)
+        return Written(f"{above.text}/{below.text}", Binding.HADAMARD)
 
     def rational(self, value: Fraction) -> Written:
         return Written(f"{value.numerator}/{value.denominator}", Binding.HADAMARD)
@@ -108,36 +115,14 @@ class TextPrinter(Printer):
 
     # The rules.
 
-    def _symbol(self, node: Printable) -> Written:
-        return self.name(node.label)
-
-    def _product(self, node: Printable) -> Written:
-        factors: list[Written] = []
-        for part in node.parts:
-            if isinstance(part, Form):
-                least = Binding.PRODUCT if factors else Binding.NEGATION
-            else:
-                least = Binding.APPLICATION
-            factors.append(self.inside(part, least))
-        return self.product(factors)
-
-    def _sum(self, node: Printable) -> Written:
-        return self.plus(self.terms(node.parts))
-
-    def _hadamard(self, node: Printable) -> Written:
+    def hadamard(self, node: Printable) -> Written:
         factors = [self.inside(part, Binding.PRODUCT).text for part in node.parts]
         return Written(" ∘ ".join(factors), Binding.HADAMARD)
 
-    def _transpose(self, node: Printable) -> Written:
+    def transpose(self, node: Printable) -> Written:
         return Written(self.inside(node.parts[0], Binding.ATOM).text + "ᵀ", Binding.POWER)
 
-    def _negation(self, node: Printable) -> Written:
-        return self.negative(self.write(node.parts[0]))
-
-    def _fraction(self, node: Printable) -> Written:
-        return self.quotient(self.write(node.parts[0]), self.write(node.parts[1]))
-
-    def _softmax(self, node: Printable) -> Written:
+    def softmax(self, node: Printable) -> Written:
         preset = self.preset
         vector = node.sizes[1].is_one
         label = preset.text_softmax_vector if vector else preset.text_softmax_matrix
@@ -145,42 +130,37 @@ class TextPrinter(Printer):
             label += "_" + LINES[node.axis]
         return Written(f"{label}({self.write(node.parts[0]).text})", Binding.APPLICATION)
 
-    def _maximum(self, node: Printable) -> Written:
+    def maximum(self, node: Printable) -> Written:
         label = "max" if node.axis is None else "max_" + LINES[node.axis]
         return Written(f"{label}({self.write(node.parts[0]).text})", Binding.APPLICATION)
 
-    def _function(self, node: Printable) -> Written:
-        return self.call(node.label, self.write(node.parts[0]))
-
-    def _ones(self, node: Printable) -> Written:
+    def ones(self, node: Printable) -> Written:
         return Written(f"1_{{{text_sizes(node.sizes)}}}", Binding.ATOM)
 
-    def _identity(self, node: Printable) -> Written:
-        order, binding = text_size(node.sizes[0])
-        return Written(f"I_{order}" if binding is Binding.ATOM else f"I_{{{order}}}", Binding.ATOM)
+    def identity(self, node: Printable) -> Written:
+        order = self.size(node.sizes[0])
+        script = order.text if order.binding is Binding.ATOM else f"{{{order.text}}}"
+        return Written(f"I_{script}", Binding.ATOM)
 
-    RULES: ClassVar = {
-        Kind.SYMBOL: _symbol,
-        Kind.PRODUCT: _product,
-        Kind.SUM: _sum,
-        Kind.HADAMARD: _hadamard,
-        Kind.TRANSPOSE: _transpose,
-        Kind.NEGATION: _negation,
-        Kind.FRACTION: _fraction,
-        Kind.SOFTMAX: _softmax,
-        Kind.MAXIMUM: _maximum,
-        Kind.FUNCTION: _function,
-        Kind.ONES: _ones,
-        Kind.IDENTITY: _identity,
-    }
+
+class TextSizes(TextPrinter):
+    """The inside of a size, where factors are told apart by a dot: ``h·d_k``."""
+
+    def product(self, factors: Sequence[Written]) -> Written:
+        held = [self.held(factor, Binding.POWER).text for factor in factors]
+        return Written("·".join(held), Binding.PRODUCT)
+
+
+_SIZES = TextSizes(PRESETS["freshrimp"])
+"""Sizes look alike in all presets."""
 
 
 def text_sizes(sizes: tuple[Size, Size]) -> str:
     """Return a shape, ``d_k×n``."""
-    printed = (text_size(size) for size in sizes)
+    printed = (_SIZES.size(size) for size in sizes)
     return "×".join(
-        shown if binding > Binding.SUM else f"({shown.replace(' ', '')})"
-        for shown, binding in printed
+        size.text if size.binding > Binding.SUM else f"({size.text.replace(' ', '')})"
+        for size in printed
     )
 
 
