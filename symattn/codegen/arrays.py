@@ -21,6 +21,11 @@ from symattn.errors import InputError
 # A dtype of another byte order is not among them: it is another key.
 FLOATS = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
+# The largest number of the dtype that is computed in: float16 is computed in float32.
+LARGEST: Mapping[str, float] = MappingProxyType(
+    {name: float(np.finfo(max(dtype, np.dtype("float32"))).max) for dtype, name in FLOATS.items()}
+)
+
 # By NumPy's letter for the kind of a dtype: what it is called, and the conversion.
 _CONVERSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from symattn.codegen.arrays import as_array, as_number, check_dtype
+from symattn.codegen.arrays import LARGEST, as_array, as_number, check_dtype
 from symattn.codegen.scalars import Scalars
 from symattn.codegen.signature import ArrayInput, Signature
 from symattn.codegen.targets import Target
@@ -63,15 +63,19 @@ class Door:
             given[item.name] = as_array(item.name, given[item.name], self.target, library)
         shapes = tuple(given[item.name].shape for item in self.arrays)
         self.check_ranks(shapes)
-        self.check_dtypes({item.name: given[item.name] for item in self.arrays})
+        dtype = self.check_dtypes({item.name: given[item.name] for item in self.arrays})
         for item in self.numbers:
             given[item.name] = as_number(item, given[item.name])
         numbers = tuple(given[item.name] for item in self.numbers)
-        sizes = self.sizes(shapes, known, numbers)
+        sizes = self.sizes(shapes, known, numbers, LARGEST[dtype])
         return [given[name] for name in self.parameters], sizes
 
     def checked_sizes(
-        self, shapes: tuple[Shape, ...], known: Known, numbers: tuple[float, ...]
+        self,
+        shapes: tuple[Shape, ...],
+        known: Known,
+        numbers: tuple[float, ...],
+        largest: float,
     ) -> Mapping[str, int]:
         """Return the size of every tag, or raise for shapes and scalars that do not fit."""
         self.check_batches(shapes)
@@ -84,7 +88,7 @@ class Door:
             raise self.explained(str(error), shapes, axes, known) from None
         self.check_maxima(sizes)
         names = (item.symbol.name for item in self.numbers)
-        self.scalars.check(sizes, dict(zip(names, numbers, strict=True)))
+        self.scalars.check(sizes, dict(zip(names, numbers, strict=True)), largest)
         return sizes
 
     # Arguments.
@@ -124,8 +128,8 @@ class Door:
                 problem = f"{item.name} needs at least {least}, but has {found}"
                 raise InputShapeError(problem, ((item.name, item.axes_text, shape),))
 
-    def check_dtypes(self, values: Mapping[str, Any]) -> None:
-        """Raise unless all arrays have one dtype, of floats."""
+    def check_dtypes(self, values: Mapping[str, Any]) -> str:
+        """Return the one dtype that all arrays have, or raise."""
         dtypes = {name: check_dtype(name, value, self.target) for name, value in values.items()}
         first = next(iter(dtypes), "")
         for name, dtype in dtypes.items():
@@ -133,6 +137,7 @@ class Door:
                 cast = f"{name}.astype({self.target.alias}.{dtypes[first]})"
                 found = f"{dtype}, but {first} is {dtypes[first]}"
                 raise InputError(name, found, cast, "all inputs in one dtype")
+        return dtypes.get(first, "float64")
 
     def check_batches(self, shapes: Sequence[Shape]) -> None:
         """Raise unless the leading axes of all inputs broadcast."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from symattn.codegen.call import Door
 from symattn.codegen.emit import Source, emit
@@ -25,6 +27,7 @@ from symattn.errors import (
     TextRefusedError,
 )
 from symattn.nodes import Node, Program, Scalar
+from symattn.nodes.depth import shallow_enough
 from symattn.notation import brief, text
 from symattn.notation.layouts import layout_of
 from symattn.notation.names import identifier
@@ -110,7 +113,10 @@ class GeneratedFunction:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         values, sizes = self._door(args, kwargs)
         given = {identifier(tag): sizes[tag] for tag in self._generated.sizes}
-        return self._compiled(*values, **given)
+        # A difference of finite scores may overflow to −inf, whose exponential is the right 0; and
+        # an infinity among the inputs ends as NaN where it belongs, without a warning each time.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._compiled(*values, **given)
 
     @cached_property
     def _compiled(self) -> Callable[..., Any]:
@@ -140,6 +146,7 @@ def run_source(generated: Source) -> Callable[..., Any]:
     return namespace[generated.function]
 
 
+@shallow_enough("generating code")
 def lambdify(
     inputs: Sequence[Any], expr: Any, *, backend: str = "numpy", plan: str = "auto"
 ) -> GeneratedFunction:
@@ -171,6 +178,9 @@ def lambdify(
     target = target_named(backend)
     if isinstance(expr, list | tuple):
         problem = "the inputs come first: sa.lambdify([Q, K, V], formula)"
+        raise SignatureError(brief(expr), (problem,))
+    if not isinstance(inputs, Iterable):
+        problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
     if isinstance(inputs, Node | Scalar):
         problem = f"{brief(inputs)} stands alone; give a list of inputs, [{brief(inputs)}]"

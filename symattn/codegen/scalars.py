@@ -32,21 +32,25 @@ class Scalars:
                     found[reciprocal(form) if isinstance(node, Quotient) else form] = None
         self.forms = tuple(found)
 
-    def check(self, sizes: Mapping[str, int], numbers: Mapping[str, float]) -> None:
-        """Raise `ScalarError` for a scalar that is no finite real number with these values."""
+    def check(self, sizes: Mapping[str, int], numbers: Mapping[str, float], largest: float) -> None:
+        """Raise `ScalarError` for a scalar that no array element can hold with these values."""
         for form in self.forms:
-            reason = _problem(form, sizes, numbers)
+            reason = _problem(form, sizes, numbers, largest)
             if reason:
                 raise ScalarError(text(form), reason, dict(_used(form, sizes, numbers)))
 
 
-def _problem(form: Form, sizes: Mapping[str, int], numbers: Mapping[str, float]) -> str:
+def _problem(
+    form: Form, sizes: Mapping[str, int], numbers: Mapping[str, float], largest: float
+) -> str:
     """Return why a scalar has no value, or an empty text if it has one."""
     try:
         value = entry_value(form, {}, sizes, {}, numbers, BOUNDED_FLOATS)
     except UndefinedPointError as error:
         return "it divides by zero" if error.divides_by_zero else _NO_NUMBER
-    return "" if math.isfinite(value) else _NO_NUMBER
+    if not math.isfinite(value):
+        return _NO_NUMBER
+    return "" if abs(value) <= largest else f"it is larger than the dtype can hold ({largest:.3g})"
 
 
 def _used(

@@ -27,6 +27,7 @@ from symattn.errors import (
 )
 from symattn.meaning.form import Form, Place
 from symattn.nodes.arrays import ArrayContext
+from symattn.nodes.depth import shallow_enough
 from symattn.nodes.given import Agreement, Given, in_force
 from symattn.nodes.guarded import refuse_text
 from symattn.nodes.hooks import WrittenExpr
@@ -334,7 +335,9 @@ class Node(WrittenExpr):
         refuse_text("xreplace", rule)
         if not isinstance(rule, Mapping):
             raise OperationRefusedError(f".xreplace({brief(rule)})", "give a dict {old: new}")
-        return super().xreplace(dict(self._replacement(*pair) for pair in rule.items()))
+        pairs = dict(self._replacement(*pair) for pair in rule.items())
+        with shallow_enough("replacing parts"):
+            return super().xreplace(pairs)
 
     def _replacement(self, old: Any, new: Any) -> tuple[sympy.Basic, sympy.Basic]:
         """Return a pair in our symbols: a matrix for a matrix, a size for a tag, and so on."""

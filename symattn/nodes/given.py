@@ -13,7 +13,9 @@ from contextvars import ContextVar
 
 import sympy
 
+from symattn.errors import RelationError
 from symattn.nodes.sizes import expression_of, size_of
+from symattn.notation.code import brief
 from symattn.tags import Relations, Size
 
 _NONE = Relations()
@@ -60,6 +62,8 @@ def assuming(*relations: str) -> Iterator[Relations]:
     """
     declared = _in_force.get()
     for relation in relations:
+        if not isinstance(relation, str):
+            raise RelationError(brief(relation), "write it as text, such as 'd_model = h*d_k'")
         declared = declared.declare(relation)
     token = _in_force.set(declared)
     try:

@@ -63,15 +63,15 @@ class Refusals:
 
     def __rtruediv__(self, other: Any) -> NoReturn:
         raise OperationRefusedError(
-            f"{brief(other)} / {brief(self)}",
+            f"{brief(other)} / ({brief(self)})",
             f"for the reciprocal of every entry write sa.reciprocal({brief(self)})",
         )
 
     def __pow__(self, other: Any) -> NoReturn:
         raise OperationRefusedError(
-            f"{brief(self)}**{brief(other)}",
-            f"for powers of every entry write sa.hadamard({brief(self)}, {brief(self)}), "
-            f"for the matrix power {brief(self)} @ {brief(self)}",
+            f"({brief(self)})**{brief(other)}",
+            f"for powers of every entry write sa.hadamard({brief(self)}, {brief(self)}); "
+            "a matrix power is written out with @",
         )
 
     def __rpow__(self, other: Any) -> NoReturn:

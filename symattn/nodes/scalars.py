@@ -24,6 +24,9 @@ from symattn.nodes.guarded import Guarded
 from symattn.nodes.sizes import Dim, size_of
 from symattn.notation.names import check_name
 
+_MOST_BITS = 4096
+_MOST_EXPONENT = 1000
+
 
 class Scalar(Guarded, sympy.Symbol):
     """A scalar input: a finite real number, positive if declared so."""
@@ -108,12 +111,24 @@ def as_scalar(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Expr | No
     if isinstance(value, bool):
         return None
     if isinstance(value, Rational):
-        return sympy.Rational(int(value.numerator), int(value.denominator))
+        exact = sympy.Rational(int(value.numerator), int(value.denominator))
+        _refuse_long(exact)
+        return exact
     if isinstance(value, Real):  # a float of Python, NumPy or SymPy
         return _decimal(value)
     if not isinstance(value, sympy.Expr) or getattr(value, "is_Matrix", False):
         return None
     return _own(value, tags)
+
+
+def _refuse_long(expr: sympy.Expr) -> None:
+    """Raise for numbers, and for powers, that nobody writes and that would take for ever."""
+    for number in expr.atoms(sympy.Rational):
+        if max(abs(number.p), number.q).bit_length() > _MOST_BITS:
+            raise NotAnOperandError("a number", f"it has over {_MOST_BITS:,} bits")
+    for power in expr.atoms(sympy.Pow):
+        if power.exp.is_Rational and abs(power.exp) > _MOST_EXPONENT:
+            raise NotAnOperandError("a power", f"its exponent is over {_MOST_EXPONENT:,}")
 
 
 def _decimal(value: Any) -> sympy.Expr:
@@ -134,6 +149,7 @@ def _own(expr: sympy.Expr, tags: frozenset[str]) -> sympy.Expr:
                 "it is a SymPy function of a matrix, whose sizes SymPy does not check; "
                 "use symattn's own, such as sa.tanh(X)",
             )
+    _refuse_long(expr)
     if expr.is_number and (expr.is_finite is False or expr.is_real is False):
         raise NotAnOperandError(str(expr), "it is not a finite real number")
     exact = {number: _decimal(number) for number in expr.atoms(sympy.Float)}

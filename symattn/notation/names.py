@@ -45,7 +45,6 @@ class Name:
     primes: int = 0
 
 
-@lru_cache(maxsize=4096)
 def parse_name(text: str) -> Name:
     """Take a name apart.
 
@@ -57,7 +56,12 @@ def parse_name(text: str) -> Name:
     Raises `NameSyntaxError`, which points at the first character that does not fit.
     """
     if not isinstance(text, str):
-        raise NameSyntaxError(repr(text), 0)
+        raise NameSyntaxError(repr(text)[:60], 0)
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Name:
     text = unicodedata.normalize("NFC", text)
     head = _BASE.match(text)
     if head is None or len(text) > 64:

@@ -14,6 +14,7 @@ from typing import Any
 from symattn.errors import InternalError, NotAnOperandError, ShapeError, SymbolClashError
 from symattn.nodes.algebra import MatrixSum, Negated, Transposed
 from symattn.nodes.core import Agreement, Node, as_matrix
+from symattn.nodes.depth import shallow_enough
 from symattn.nodes.fixes import Candidate, declared_equal, facts, smallest_fix
 from symattn.nodes.given import in_force
 from symattn.nodes.program import Program
@@ -37,6 +38,7 @@ _GUARD = 3
 _SEARCH = 24
 
 
+@shallow_enough("proving")
 def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proof:
     """Decide whether two formulas are equal for all sizes ≥ 1 and all finite real inputs.
 

@@ -21,6 +21,7 @@ from symattn.errors import InternalError, UnknownNameError
 from symattn.nodes.algebra import Negated, Transposed
 from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node, as_matrix
+from symattn.nodes.depth import shallow_enough
 from symattn.nodes.inputs import InputMatrix, InputVector
 from symattn.notation.code import brief
 from symattn.notation.displays import latex_aligned
@@ -121,6 +122,7 @@ class Translation:
         return [("" if k else left, *line) for k, line in enumerate(lines)]
 
 
+@shallow_enough("translating")
 def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
     """Return a formula in the other layout: tokens as rows rather than columns, or back.
 

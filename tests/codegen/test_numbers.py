@@ -301,3 +301,12 @@ def test_plain_sympy_lambdify_writes_cupy_source() -> None:
     assert "cupy.exp(" in cupy
     assert "numpy" not in cupy
     assert NumPyPrinter().doprint(COLUMN) == cupy.replace("cupy", "numpy")
+
+
+def test_scores_far_apart_and_infinities_give_no_warning() -> None:
+    S = sa.matrix("S", *sa.dims("m n"))
+    f = sa.lambdify([S], sa.softmax(S, axis=0))
+    np.testing.assert_array_equal(f(np.array([[1e308], [-1e308]])), [[1.0], [0.0]])
+    weights = f(np.array([[np.inf, 1.0], [0.0, 1.0]]))
+    assert np.isnan(weights[:, 0]).all()
+    np.testing.assert_array_equal(weights[:, 1], [0.5, 0.5])

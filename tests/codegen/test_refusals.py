@@ -79,6 +79,7 @@ def test_what_is_no_input_and_what_is_no_formula() -> None:
     assert "n is a size: it is read off" in message(SignatureError, sa.lambdify, [Q, n], n * Q)
     assert "K.T is not an input" in message(SignatureError, sa.lambdify, [K.T], K.T)
     assert "Q stands alone; give a list" in message(SignatureError, sa.lambdify, Q, Q)
+    assert "None is no list of inputs" in message(SignatureError, sa.lambdify, None, Q)
     assert "the inputs come first" in message(SignatureError, sa.lambdify, Q, [Q])
     assert "never evaluated" in message(sa.TextRefusedError, sa.lambdify, ["Q"], Q)
     assert "never evaluated" in message(sa.TextRefusedError, sa.lambdify, [Q], "Q")
@@ -316,3 +317,12 @@ def test_no_error_shows_what_is_in_an_array() -> None:
     secret = np.full((3, 6), 271828.125)
     for bad in (secret, secret.astype(int), secret.tolist(), secret.astype("f4")):
         assert "271828" not in message(sa.SymattnError, f, q, k, bad)
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float16, 1e39), (np.float32, 1e39)])
+def test_a_scalar_beyond_the_dtype_is_refused(dtype: Any, factor: float) -> None:
+    c = sa.scalar("c")
+    f = sa.lambdify([Q, c], c * Q / 7)
+    array = np.ones((4, 5), dtype)
+    assert f(array, 2.0).dtype == dtype
+    assert "larger than the dtype can hold" in message(ScalarError, f, array, factor)

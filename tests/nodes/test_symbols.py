@@ -4,12 +4,14 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 import sympy
 
+import symattn as sa
 import symattn.nodes as nodes
 from symattn.errors import (
     NameSyntaxError,
@@ -265,3 +267,39 @@ def test_symbols_of_an_expression() -> None:
     assert B.dims == (n, m)
     assert nodes.identity(h).free_symbols == set()
     assert nodes.identity(h).dims == (h,)
+
+
+def nested(depth: int) -> Any:
+    X = nodes.matrix("S", m, n)
+    for _ in range(depth):
+        X = nodes.tanh(X)
+    return X
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda X: sa.prove(X, X.T.T),
+        lambda X: sa.translate(X, to="row"),
+        lambda X: sa.lambdify(X.inputs(), X),
+        lambda X: X.xreplace({X.inputs()[0]: 2 * X.inputs()[0]}),
+    ],
+)
+def test_what_is_nested_too_deeply_is_said_to_be(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(sa.NotSupportedError, match="so many operations inside one another"):
+        call(nested(700))
+    call(nested(100))
+
+
+@pytest.mark.parametrize(
+    "huge",
+    [
+        10**5000,
+        Fraction(1, 10**5000),
+        sympy.Symbol("c") ** 10**9,
+        sympy.Pow(2, 10**8, evaluate=False),
+    ],
+)
+def test_numbers_that_nobody_writes_are_refused_at_once(huge: Any) -> None:
+    with pytest.raises(sa.NotAnOperandError, match="over"):
+        nodes.matrix("S", m, n) * huge
