@@ -174,6 +174,8 @@ class Node(WrittenExpr):
         extra = (Given.of(agreement.needed),) if agreement.needed else ()
         node = super().__new__(cls, *cls._flat(operands), *extra)
         node.sizes = sizes
+        # Taken while the operands' own hashes are known: later it would recurse through them.
+        hash(node)
         node.given = agreement.needed
         node.tags = tags
         node._scalars = scalars
