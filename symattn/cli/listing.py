@@ -9,10 +9,10 @@ from symattn.cli.printing import columns, display, paragraph, print_json, sectio
 from symattn.cli.proving import proof_as_data, translation_as_text
 from symattn.notation.displays import latex_aligned, latex_softmax_definition
 from symattn.notation.glyphs import latex_name
-from symattn.notation.layouts import other_layout
+from symattn.notation.layouts import LAYOUTS, other_layout
 from symattn.notation.names import identifier
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.terminal import text, text_name, text_shape, text_space
+from symattn.notation.terminal import LINES, text, text_name, text_shape, text_space
 from symattn.notation.tex import latex, latex_shape
 from symattn.proof import Translation, translate
 from symattn.variants import Formula, formula, formulas
@@ -61,7 +61,8 @@ def show_formula(name: str, *, preset: str | None, language: str, as_json: bool)
 
 
 def _as_text(shown: Formula, preset: Preset) -> list[str]:
-    softmax = preset.text_softmax_matrix
+    axis = LAYOUTS[shown.layout]
+    softmax = preset.text_softmax_matrix + ("" if axis == preset.axis else f"_{LINES[axis]}")
     lines = [
         (name, f"= {text(line, preset)}", f"∈ {text_space(line.sizes, preset)}")
         for name, line in shown.lines.items()
@@ -74,7 +75,7 @@ def _as_text(shown: Formula, preset: Preset) -> list[str]:
         section("Inputs", [text_shape(s.name, s.sizes, preset) for s in shown.inputs]),
         section("Line by line", columns(lines)),
         section("Types", shown.signatures(preset)),
-        section("Softmax", [f"{softmax} of {_WRITTEN_OUT[preset.axis]}"]),
+        section("Softmax", [f"{softmax} of {_WRITTEN_OUT[axis]}"]),
     ]
 
 
@@ -91,7 +92,7 @@ def _as_latex(shown: Formula, preset: Preset) -> list[str]:
         display(latex_aligned(lines), "line by line"),
         display(attention, "the type of the attention function"),
         display(score, "the type of its score function"),
-        display(latex_softmax_definition(preset)),
+        display(latex_softmax_definition(preset, LAYOUTS[shown.layout])),
     ]
 
 
@@ -129,7 +130,7 @@ def _as_data(shown: Formula, preset: Preset) -> dict[str, object]:
         "signature_latex": attention,
         "score_signature": score_text,
         "score_signature_latex": score,
-        "softmax_latex": latex_softmax_definition(preset),
+        "softmax_latex": latex_softmax_definition(preset, LAYOUTS[shown.layout]),
     }
 
 

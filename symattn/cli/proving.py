@@ -28,9 +28,10 @@ def prove_formulas(left: str, right: str, *, as_json: bool) -> bool:
 
 def proof_as_data(result: Proof) -> dict[str, object]:
     """Return a proof or a counterexample as data."""
+    preset = chosen_preset(None, result.lhs)
     data: dict[str, object] = {
         "verdict": result.verdict,
-        "claim": f"{text(result.lhs)} = {text(result.rhs)}",
+        "claim": f"{text(result.lhs, preset)} = {text(result.rhs, preset)}",
         "note": result.note,
         "twins": {text(symbol): text(form) for symbol, form in result.twins.items()},
     }
@@ -38,8 +39,8 @@ def proof_as_data(result: Proof) -> dict[str, object]:
         data["steps"] = [
             {
                 "law": step.law,
-                "before": text(step.before),
-                "after": text(step.after),
+                "before": text(step.before, preset),
+                "after": text(step.after, preset),
                 "reason": step.reason,
             }
             for step in result.steps

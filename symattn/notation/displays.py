@@ -11,11 +11,11 @@ from typing import Any
 
 from symattn.meaning.form import Form
 from symattn.notation.dialects import dialect_named
-from symattn.notation.glyphs import latex_name
+from symattn.notation.glyphs import latex_name, latex_script
 from symattn.notation.names import NAME, check_name
 from symattn.notation.presets import PRESETS, Preset
 from symattn.notation.rows import Printable
-from symattn.notation.tex import LatexPrinter, latex, latex_space, operands_in
+from symattn.notation.tex import LINES, LatexPrinter, latex, latex_space, operands_in
 from symattn.tags import Size
 
 Shape = tuple[Size, Size]
@@ -72,25 +72,31 @@ def latex_signature(
     )
 
 
-def latex_softmax_definition(preset: Preset, *, dialect: str = "latex") -> str:
+def latex_softmax_definition(
+    preset: Preset, axis: int | None = None, *, dialect: str = "latex"
+) -> str:
     r"""Return Softmax of a matrix written out: its columns, or its rows, one by one.
+
+    ``axis`` is 0 for columns and 1 for rows, the preset's own if it is not given.
 
     >>> from symattn.notation.presets import PRESETS
     >>> print(latex_softmax_definition(PRESETS["vaswani"]))  # doctest: +ELLIPSIS
     \mathrm{softmax}(X) := \begin{bmatrix} ... \\ \vdots \\ ... \end{bmatrix}
     """
+    axis = preset.axis if axis is None else axis
+    named = "" if axis == preset.axis else latex_script("_", LINES[axis], preset)
     matrix = latex_name("X", preset, bold=preset.bold)[0]
     first, last = (latex_name(f"x_{at}", preset, bold=preset.bold)[0] for at in ("1", "N"))
 
     def line(vector: str) -> str:
         applied = f"{preset.softmax_vector}({vector})"
-        if preset.axis == 0:
+        if axis == 0:
             return rf"\underset{{\vert}}{{\overset{{\vert}}{{{applied}}}}}"
         return rf"\text{{—}} \; {applied} \; \text{{—}}"
 
-    between = r" & \cdots & " if preset.axis == 0 else r" \\ \vdots \\ "
+    between = r" & \cdots & " if axis == 0 else r" \\ \vdots \\ "
     written = (
-        rf"{preset.softmax_matrix}({matrix}) := "
+        rf"{preset.softmax_matrix}{named}({matrix}) := "
         rf"\begin{{bmatrix}} {line(first)}{between}{line(last)} \end{{bmatrix}}"
     )
     return dialect_named(dialect).adapted(written)
