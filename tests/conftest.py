@@ -1,4 +1,4 @@
-"""What holds for all tests: the seed of the random ones is printed, so that a run can be repeated."""
+"""What holds for all tests: the seed of random ones is printed, so that a run can be repeated."""
 
 from __future__ import annotations
 
