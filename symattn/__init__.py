@@ -21,6 +21,10 @@ _READING_ORDER = (
     ("symattn.nodes", "matrix vector scalar ones identity"),
     # Operations; `@`, `*`, `+`, `-`, `/` and `.T` are written as they are
     ("symattn.nodes", "softmax hadamard max"),
+    # Masks: which queries may attend to which keys
+    ("symattn.nodes", "causal window prefix padding keep indicator"),
+    # Parts side by side; scores of pairs, and biases by position
+    ("symattn.nodes", "concat pairwise positional"),
     # Elementwise functions
     ("symattn.nodes", "exp log tanh sin cos relu sigmoid silu softplus sqrt square reciprocal"),
     ("symattn.nodes", "function"),
@@ -34,10 +38,13 @@ _READING_ORDER = (
     ("symattn.proof", "translate prove"),
     # Running a formula
     ("symattn.codegen", "lambdify"),
+    # Boolean masks from and to those of other libraries
+    ("symattn.codegen", "keep_from_excluded keep_from_additive additive_from_keep"),
     # What can go wrong: the root; a formula; a text; a call; ourselves
     ("symattn.errors", "SymattnError"),
     ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
     ("symattn.errors", "SizeSyntaxError NameSyntaxError UnknownNameError TextRefusedError"),
+    ("symattn.errors", "MaskError AlignmentError"),
     ("symattn.errors", "RelationError SizeError SymbolClashError"),
     ("symattn.errors", "SignatureError CallError InputError InputShapeError ScalarError"),
     ("symattn.errors", "BackendError NotSupportedError InternalError"),
@@ -48,14 +55,21 @@ _HOME = {name: module for module, names in _READING_ORDER for name in names.spli
 __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:
-    from symattn.codegen import lambdify as lambdify
+    from symattn.codegen import (
+        additive_from_keep as additive_from_keep,
+        keep_from_additive as keep_from_additive,
+        keep_from_excluded as keep_from_excluded,
+        lambdify as lambdify,
+    )
     from symattn.errors import (
+        AlignmentError as AlignmentError,
         AxisError as AxisError,
         BackendError as BackendError,
         CallError as CallError,
         InputError as InputError,
         InputShapeError as InputShapeError,
         InternalError as InternalError,
+        MaskError as MaskError,
         NameSyntaxError as NameSyntaxError,
         NotAnOperandError as NotAnOperandError,
         NotSupportedError as NotSupportedError,
@@ -74,6 +88,8 @@ if TYPE_CHECKING:
     from symattn.nodes import (
         Program as Program,
         assuming as assuming,
+        causal as causal,
+        concat as concat,
         cos as cos,
         dim as dim,
         dims as dims,
@@ -81,10 +97,16 @@ if TYPE_CHECKING:
         function as function,
         hadamard as hadamard,
         identity as identity,
+        indicator as indicator,
+        keep as keep,
         log as log,
         matrix as matrix,
         max as max,
         ones as ones,
+        padding as padding,
+        pairwise as pairwise,
+        positional as positional,
+        prefix as prefix,
         reciprocal as reciprocal,
         relu as relu,
         scalar as scalar,
@@ -97,6 +119,7 @@ if TYPE_CHECKING:
         square as square,
         tanh as tanh,
         vector as vector,
+        window as window,
     )
     from symattn.notation import latex as latex, text as text
     from symattn.proof import prove as prove, translate as translate

@@ -289,6 +289,42 @@ class AxisError(ShapeError):
     """
 
 
+class MaskError(SymattnError, TypeError):
+    """A value that is no mask, or a mask that cannot be used in that way.
+
+    ``value`` is what was given, ``reason`` why it is refused and what to write in its place.
+
+    >>> print(MaskError("array of shape (5, 7)", "write mask=sa.keep() and give it at the call"))
+    array of shape (5, 7) is not a mask here: write mask=sa.keep() and give it at the call
+    """
+
+    def __init__(self, value: str, reason: str) -> None:
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{value} is not a mask here: {reason}")
+
+
+class AlignmentError(MaskError, ValueError):
+    """A mask by positions over unequal numbers of queries and keys, which says no alignment.
+
+    ``queries`` and ``keys`` are the two sizes.
+
+    >>> print(AlignmentError("causal()", "n", "m"))
+    causal() is not a mask here: of n queries and m keys, which stand at the same position? ...
+    """
+
+    def __init__(self, mask: str, queries: str, keys: str) -> None:
+        self.queries = queries
+        self.keys = keys
+        super().__init__(
+            mask,
+            f"of {queries} queries and {keys} keys, which stand at the same position? say "
+            'align="top_left" (the first of each: j ≤ i) or align="bottom_right" (the last of '
+            f"each: j ≤ i + {keys} - {queries}), or declare "
+            f'sa.assuming("{keys} = {queries}")',
+        )
+
+
 class SignatureError(SymattnError, ValueError):
     """Inputs that are not those of the formula for which a function is generated.
 

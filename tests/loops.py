@@ -7,6 +7,8 @@ The formulas are in the column layout: tokens are columns, and weights stand on 
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -107,9 +109,146 @@ def cross_attention(x: Array, y: Array, wq: Array, wk: Array, wv: Array) -> Arra
     return dot_product(times(wq, x), times(wk, y), times(wv, y))
 
 
+def masked(x: Array, wq: Array, wk: Array, wv: Array, allowed: Callable[[int, int], bool]) -> Array:
+    """Scaled self-attention of each token to the tokens that it may attend to."""
+    q, k, v = times(wq, x), times(wk, x), times(wv, x)
+    columns = []
+    for i in range(x.shape[1]):
+        kept = [j for j in range(x.shape[1]) if allowed(i, j)]
+        columns.append(scaled_dot_product(q[:, i : i + 1], k[:, kept], v[:, kept])[:, 0])
+    return np.stack(columns, axis=1)
+
+
+def causal_self_attention(x: Array, wq: Array, wk: Array, wv: Array) -> Array:
+    """x: d n, wq: d_k d, wk: d_k d, wv: d_v d -> d_v n; token i attends to tokens j ≤ i."""
+    return masked(x, wq, wk, wv, lambda i, j: j <= i)
+
+
+def sliding_window(x: Array, wq: Array, wk: Array, wv: Array, w: int) -> Array:
+    """x: d n, wq: d_k d, wk: d_k d, wv: d_v d -> d_v n; token i attends to i - w < j < i + w."""
+    return masked(x, wq, wk, wv, lambda i, j: -w < j - i < w)
+
+
+def key_padding(q: Array, k: Array, v: Array, padding: Array) -> Array:
+    """q: d_k n, k: d_k m, v: d_v m, padding: m -> d_v n; True keys may be attended to."""
+    kept = [j for j in range(k.shape[1]) if padding[j]]
+    return scaled_dot_product(q, k[:, kept], v[:, kept])
+
+
+# Scores of two token vectors, over lists of tokens.
+
+Vectors = list[list[float]]
+
+
+def by_tokens(loops: Callable[..., Vectors]) -> Callable[..., Array]:
+    """Take columns as lists of tokens, weights (named W or U) as they stand left of a column."""
+    names = list(signature(loops).parameters)
+
+    @wraps(loops)
+    def of_columns(*arrays: Array, **given: Any) -> Array:
+        tokens = [
+            array.tolist() if name[0] in "WU" else array.T.tolist()
+            for name, array in zip(names, arrays, strict=False)
+        ]
+        return np.array(loops(*tokens, **given)).T
+
+    return of_columns
+
+
+def attended(
+    queries: Vectors, keys: Vectors, values: Vectors, score: Callable[[Any, Any], float]
+) -> Vectors:
+    """One output a query: Σ_j exp(score(q, k_j)) v_j / Σ_t exp(score(q, k_t))."""
+    outputs = []
+    for q in queries:
+        exponentials = [math.exp(score(q, k)) for k in keys]
+        total = sum(exponentials)
+        outputs.append(
+            [
+                sum(e * v[c] for e, v in zip(exponentials, values, strict=True)) / total
+                for c in range(len(values[0]))
+            ]
+        )
+    return outputs
+
+
+def inner(a: Sequence[float], b: Sequence[float]) -> float:
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def bahdanau(Q: Vectors, K: Vectors, V: Vectors, W_a: Any, U_a: Any, v: Any) -> Vectors:
+    def score(q: list[float], k: list[float]) -> float:
+        return sum(
+            a * math.tanh(inner(w, q) + inner(u, k)) for a, w, u in zip(v, W_a, U_a, strict=True)
+        )
+
+    return attended(Q, K, V, score)
+
+
+@by_tokens
+def additive(Q: Vectors, K: Vectors, V: Vectors, W_a: Any, U_a: Any, v: Any) -> Vectors:
+    return bahdanau(Q, K, V, W_a, U_a, v)
+
+
+@by_tokens
+def luong_concat(Q: Vectors, K: Vectors, V: Vectors, W_a: Any, v: Any) -> Vectors:
+    def score(q: list[float], k: list[float]) -> float:
+        return sum(a * math.tanh(inner(w, [*q, *k])) for a, w in zip(v, W_a, strict=True))
+
+    return attended(Q, K, V, score)
+
+
+@by_tokens
+def location(Q: Vectors, V: Vectors, W_a: Any) -> Vectors:
+    keys = [[float(j)] for j in range(len(V))]
+    return attended(Q, keys, V, lambda q, k: inner(W_a[int(k[0])], q))
+
+
+@by_tokens
+def cosine(Q: Vectors, K: Vectors, V: Vectors, tau: float) -> Vectors:
+    def score(q: list[float], k: list[float]) -> float:
+        return inner(q, k) / math.sqrt(inner(q, q)) / math.sqrt(inner(k, k)) / tau
+
+    return attended(Q, K, V, score)
+
+
+@by_tokens
+def softcap(Q: Vectors, K: Vectors, V: Vectors, c: float) -> Vectors:
+    return attended(Q, K, V, lambda q, k: c * math.tanh(inner(k, q) / math.sqrt(len(q)) / c))
+
+
+@by_tokens
+def alibi(Q: Vectors, K: Vectors, V: Vectors, slope: float) -> Vectors:
+    placed = [[*k, float(j)] for j, k in enumerate(K)]
+    return [
+        attended(
+            [q],
+            placed,
+            V,
+            lambda q, k, i=i: inner(k[:-1], q) / math.sqrt(len(q)) - slope * (i - k[-1]),
+        )[0]
+        for i, q in enumerate(Q)
+    ]
+
+
+@by_tokens
+def single_query(q: Any, X: Vectors) -> Vectors:
+    return attended(q, X, X, inner)
+
+
+@by_tokens
+def encoder_decoder_context(s: Any, H: Vectors, W_a: Any, U_a: Any, v: Any) -> Vectors:
+    return bahdanau(s, H, H, W_a, U_a, v)
+
+
 CATALOGUE: dict[str, Callable[..., Array]] = {
     loops.__name__: loops
-    for loops in (dot_product, luong_general, scaled_dot_product, self_attention, cross_attention)
+    for loops in (
+        *(dot_product, luong_general, scaled_dot_product, additive, luong_concat, location),
+        *(cosine, softcap, alibi, single_query, encoder_decoder_context),
+        *(self_attention, cross_attention),
+        *(causal_self_attention, sliding_window, key_padding),
+    )
 }
 """The loops of every formula of the catalogue, by its name."""
 

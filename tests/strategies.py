@@ -120,6 +120,33 @@ def _max(draw: st.DrawFn, part: Callable[[Shape], Node], shape: Shape) -> Node:
     return sa.ones(shape[0], 1) @ largest if axis == 0 else largest @ sa.ones(1, shape[1])
 
 
+POSITIONAL: tuple[sa.Mask, ...] = (
+    *(sa.causal("top_left"), sa.causal("bottom_right"), sa.window(2, "top_left")),
+    *(sa.window(n, "bottom_right"), sa.prefix(1), sa.prefix(d_k), sa.prefix(3)),
+)
+RUN_TIME: tuple[sa.Mask, ...] = (sa.padding(), sa.keep())
+
+
+def masks(leaves: Sequence[sa.Mask] = POSITIONAL) -> st.SearchStrategy[sa.Mask]:
+    """Draw masks and what is combined from them."""
+    return st.recursive(
+        st.sampled_from(leaves),
+        lambda inner: st.one_of(
+            st.tuples(inner, inner).map(lambda pair: pair[0] & pair[1]),
+            st.tuples(inner, inner).map(lambda pair: pair[0] | pair[1]),
+            inner.map(lambda mask: ~mask),
+        ),
+        max_leaves=3,
+    )
+
+
+def _masked(draw: st.DrawFn, part: Callable[[Shape], Node], shape: Shape) -> Node:
+    axis, mask = draw(st.sampled_from((0, 1))), draw(masks())
+    if draw(st.integers(0, 3)) == 0:
+        return sa.indicator(mask, *shape, axis=axis)
+    return sa.softmax(part(shape), axis=axis, mask=mask)
+
+
 OPERATIONS: tuple[Operation, ...] = (
     *(_product, _product, _product, _sum, _sum),
     lambda draw, part, shape: part((shape[1], shape[0])).T,
@@ -131,6 +158,7 @@ OPERATIONS: tuple[Operation, ...] = (
     lambda draw, part, shape: -part(shape),
     _max,
     _of_positive,
+    _masked,
 )
 
 
@@ -213,8 +241,9 @@ def _reordered(draw: st.DrawFn, node: Node) -> Node | None:
 def _softmax_of_transpose(draw: st.DrawFn, node: Node) -> Node | None:
     if not isinstance(node, sa.Softmax | sa.MaxAlong):
         return None
-    call = sa.softmax if isinstance(node, sa.Softmax) else sa.max
-    return call(node.matrices[0].T, axis=1 - node.axis).T
+    if isinstance(node, sa.Softmax):
+        return sa.softmax(node.matrices[0].T, axis=1 - node.axis, mask=node.mask).T
+    return sa.max(node.matrices[0].T, axis=1 - node.axis).T
 
 
 def _shifted_softmax(draw: st.DrawFn, node: Node) -> Node | None:
@@ -225,11 +254,25 @@ def _shifted_softmax(draw: st.DrawFn, node: Node) -> Node | None:
         shift = sa.ones(rows, 1) @ draw(st.sampled_from(leaves((ONE, columns))))
     else:
         shift = draw(st.sampled_from(leaves((rows, ONE)))) @ sa.ones(1, columns)
-    return sa.softmax(node.matrices[0] + shift, axis=node.axis)
+    return sa.softmax(node.matrices[0] + shift, axis=node.axis, mask=node.mask)
+
+
+def _mask_of_complements(draw: st.DrawFn, node: Node) -> Node | None:
+    if not isinstance(node, sa.Softmax) or node.mask is None:
+        return None
+    other = draw(masks())
+    mask = draw(st.sampled_from((~(~node.mask | ~node.mask), node.mask & (node.mask | other))))
+    return sa.softmax(node.matrices[0], axis=node.axis, mask=mask)
+
+
+def _masked_twice(draw: st.DrawFn, node: Node) -> Node | None:
+    if not isinstance(node, sa.Softmax) or node.mask is None:
+        return None
+    return sa.hadamard(node, sa.indicator(node.mask, *node.shape, axis=node.axis))
 
 
 def _softmax_by_definition(draw: st.DrawFn, node: Node) -> Node | None:
-    if not isinstance(node, sa.Softmax):
+    if not isinstance(node, sa.Softmax) or node.mask is not None:
         return None
     rows, columns = shape_of(node)
     weights = sa.exp(node.matrices[0])
@@ -303,6 +346,8 @@ REWRITINGS: tuple[Rewriting, ...] = (
     _softmax_of_transpose,
     _shifted_softmax,
     _softmax_by_definition,
+    _mask_of_complements,
+    _masked_twice,
     _moved_scalar,
     _rewritten_function,
     _exp_of_sum,
@@ -345,8 +390,14 @@ def equal_pairs(draw: st.DrawFn, depth: int = 3, *, times: int = 2) -> tuple[Nod
 
 def _other_axis(draw: st.DrawFn, node: Node) -> Node | None:
     if isinstance(node, sa.Softmax):
-        return sa.softmax(node.matrices[0], axis=1 - node.axis)
+        return sa.softmax(node.matrices[0], axis=1 - node.axis, mask=node.mask)
     return None
+
+
+def _other_mask(draw: st.DrawFn, node: Node) -> Node | None:
+    if not isinstance(node, sa.Softmax):
+        return None
+    return sa.softmax(node.matrices[0], axis=node.axis, mask=draw(st.none() | masks()))
 
 
 def _dropped_scale(draw: st.DrawFn, node: Node) -> Node | None:
@@ -423,6 +474,7 @@ def _identity_for_ones(draw: st.DrawFn, node: Node) -> Node | None:
 
 MISTAKES: tuple[Rewriting, ...] = (
     _other_axis,
+    _other_mask,
     _dropped_scale,
     _other_scale,
     _transposed_weight,

@@ -141,6 +141,9 @@ def prove(ctx: click.Context, left: str, right: str, as_json: bool) -> None:
 @main.command()
 @click.argument("formula")
 @click.option("--size", "sizes", multiple=True, metavar="TAG=N", help="A size, such as n=5.")
+@click.option(
+    "--scalar", "scalars", multiple=True, metavar="NAME=NUMBER", help="A scalar, such as c=1.5."
+)
 @click.option("--input", "path", metavar="FILE.npz", help="Arrays, by the names of the inputs.")
 @click.option(
     "--arrays",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -62,6 +63,28 @@ def sizes_given(texts: Iterable[str], tags: Sequence[str]) -> dict[str, int]:
             raise Refused(f"--size gives {tag} twice")
         sizes[tag] = int(digits)
     return sizes
+
+
+def scalars_given(texts: Iterable[str], names: Sequence[str]) -> dict[str, float]:
+    """Return the numbers that ``NAME=NUMBER`` arguments give.
+
+    >>> scalars_given(["c=1.5"], ["c"])
+    {'c': 1.5}
+
+    Raises `UnknownNameError` for a scalar that the formula has not, and `Refused` for what is not a
+    finite number.
+    """
+    numbers: dict[str, float] = {}
+    for text in texts:
+        name, _, number = (part.strip() for part in text.partition("="))
+        named("scalar", name, dict.fromkeys(names))
+        try:
+            numbers[name] = float(number)
+        except ValueError:
+            numbers[name] = math.nan
+        if not math.isfinite(numbers[name]):
+            raise Refused(f"--scalar takes NAME=NUMBER, such as c=1.5, not {text[:40]!r}")
+    return numbers
 
 
 def sizes_completed(given: dict[str, int], tags: Iterable[str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ import numpy as np
 from symattn.cli.printing import printable
 from symattn.cli.refusals import Refused
 from symattn.errors import SizeError
-from symattn.nodes import Node, Transposed
+from symattn.nodes import BooleanInput, InputVector, Node, Transposed
 from symattn.notation.layouts import other_layout
 from symattn.notation.names import identifier
-from symattn.tags import Equation, nearest, solve
+from symattn.tags import Equation, Size, nearest, solve
 from symattn.variants import Formula
 from symattn.variants.layouts import layout_named
 
@@ -33,6 +33,8 @@ COMPARED = {"scores": "S", "weights": "P", "context": "O", "output": "O"}
 LABELS = "tokens"
 
 _DTYPES = ("float16", "float32", "float64")
+_ALLOWED = 0.8
+"""Which part of a random mask is True."""
 _BYTES_OF_A_LIST_ENTRY = 32
 """Of a Python float in a list, as the loops hold them."""
 
@@ -41,23 +43,37 @@ _BYTES_OF_A_LIST_ENTRY = 32
 class Arrays:
     """Arrays that fit a formula: inputs, what to compare with, labels, sizes of the tags."""
 
-    inputs: dict[Node, Array]
+    inputs: dict[Node | BooleanInput, Array]
     compared: dict[str, Array]
     labels: tuple[str, ...]
     sizes: dict[str, int]
     layout: str
     unused: tuple[str, ...] = ()
+    scalars: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-def random_arrays(formula: Formula, sizes: dict[str, int], seed: int, dtype: str) -> Arrays:
-    """Return standard normal arrays of these sizes."""
+def random_arrays(
+    formula: Formula, sizes: dict[str, int], seed: int, dtype: str, given: Mapping[str, float]
+) -> Arrays:
+    """Return standard normal arrays of these sizes; masks allow four pairs of five.
+
+    Scalars that are not given are between a half and two.
+    """
     refuse_too_large(formula, sizes, np.dtype(dtype).itemsize)
     random = np.random.default_rng(seed)
-    inputs: dict[Node, Array] = {}
+    inputs: dict[Node | BooleanInput, Array] = {}
     for symbol in formula.inputs:
-        rows, columns = (size.value(sizes) for size in symbol.sizes)
-        inputs[symbol] = random.standard_normal((rows, columns)).astype(dtype)
-    return Arrays(inputs, {}, (), sizes, formula.layout)
+        shape = [size.value(sizes) for size in _axes(symbol)]
+        inputs[symbol] = random.standard_normal(shape).astype(dtype)
+    for mask in formula.masks:
+        inputs[mask] = random.random([size.value(sizes) for size in mask.sizes]) < _ALLOWED
+    scalars = {s.name: float(random.uniform(0.5, 2)) for s in formula.scalars}
+    return Arrays(inputs, {}, (), sizes, formula.layout, scalars={**scalars, **given})
+
+
+def _axes(symbol: Node) -> tuple[Size, ...]:
+    """Return the sizes of the axes of an input's array: a vector has one."""
+    return symbol.sizes[:1] if isinstance(symbol, InputVector) else symbol.sizes
 
 
 def refuse_too_large(formula: Formula, sizes: Mapping[str, int], itemsize: int) -> None:
@@ -104,8 +120,9 @@ def arrays_of_file(
     do not fit together.
     """
     names = {identifier(symbol.label): symbol for symbol in formula.inputs}
-    held, unused = read_npz(path, {*names, *COMPARED, LABELS})
-    missing = [name for name in names if name not in held]
+    masks = {identifier(mask.label): mask for mask in formula.masks}
+    held, unused = read_npz(path, {*names, *masks, *COMPARED, LABELS})
+    missing = [name for name in (*names, *masks) if name not in held]
     if missing:
         there = (*held, *unused)
         near = [f"{other} for {name}" for name in missing for other in nearest(name, there, 1)]
@@ -114,19 +131,26 @@ def arrays_of_file(
             + (f" (did you mean {', '.join(near)}?)" if near else "")
         )
     labels = _labels(held.pop(LABELS, None))
+    booleans = {mask: _booleans(name, held.pop(name), mask) for name, mask in masks.items()}
     matrices = {
-        name: _checked(name, array, dtype if name in names else None)
+        name: _checked(
+            name,
+            array,
+            dtype if name in names else None,
+            len(_axes(names[name])) if name in names else 2,
+        )
         for name, array in held.items()
     }
     found: dict[Node, Array] = {symbol: matrices[name] for name, symbol in names.items()}
     compared = {name: matrices[name] for name in COMPARED if name in matrices}
-    sizes, layout = _fitted(formula, found, compared, len(labels), given, layout)
+    sizes, layout = _fitted(formula, {**found, **booleans}, compared, len(labels), given, layout)
     if layout != formula.layout:
         shared = {symbol for symbol in formula.inputs if not _twinned(formula, symbol)}
         found = {s: a if s in shared else a.swapaxes(0, 1) for s, a in found.items()}
         compared = {name: array.swapaxes(0, 1) for name, array in compared.items()}
     refuse_too_large(formula, sizes, max(array.dtype.itemsize for array in found.values()))
-    return Arrays(found, compared, labels, sizes, layout, unused)
+    inputs: dict[Node | BooleanInput, Array] = {**found, **booleans}
+    return Arrays(inputs, compared, labels, sizes, layout, unused)
 
 
 def _twinned(formula: Formula, symbol: Node) -> bool:
@@ -136,7 +160,7 @@ def _twinned(formula: Formula, symbol: Node) -> bool:
 
 def _fitted(
     formula: Formula,
-    inputs: Mapping[Node, Array],
+    inputs: Mapping[Node | BooleanInput, Array],
     compared: Mapping[str, Array],
     labels: int,
     given: dict[str, int],
@@ -157,7 +181,7 @@ def _fitted(
 
 def _solved(
     formula: Formula,
-    inputs: Mapping[Node, Array],
+    inputs: Mapping[Node | BooleanInput, Array],
     compared: Mapping[str, Array],
     labels: int,
     given: dict[str, int],
@@ -167,11 +191,15 @@ def _solved(
     equations: list[Equation] = []
 
     def add(name: str, node: Node, shape: Sequence[int], turned: bool) -> None:
-        sizes = tuple(reversed(node.sizes)) if turned else node.sizes
+        sizes = tuple(reversed(node.sizes)) if turned else _axes(node)
         for size, number, side in zip(sizes, shape, ("rows", "columns"), strict=True):
             equations.append(Equation(size, number, f"{name}'s {side}"))
 
     for symbol, array in inputs.items():
+        if isinstance(symbol, BooleanInput):  # queries by keys in either layout
+            axes = zip(symbol.sizes, array.shape, strict=True)
+            equations += [Equation(s, k, f"{symbol.label}'s axes") for s, k in axes]
+            continue
         add(identifier(symbol.label), symbol, array.shape, turned and _twinned(formula, symbol))
     for name, array in compared.items():
         add(name, formula.program[COMPARED[name]], array.shape, turned)
@@ -182,15 +210,16 @@ def _solved(
     return {dim.name: solved[dim.name] for dim in formula.dims}
 
 
-def _checked(name: str, array: Array, dtype: str | None) -> Array:
+def _checked(name: str, array: Array, dtype: str | None, axes: int) -> Array:
     """Return a matrix of finite floats in a dtype, its own if there is none; raise if it is not."""
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise Refused(
             f"{name} has dtype {array.dtype}; a formula runs on {', '.join(_DTYPES)} "
             "(convert with .astype)"
         )
-    if array.ndim != 2:
-        raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; a matrix has two")
+    if array.ndim != axes:
+        needs = "a matrix has two" if axes == 2 else "a vector has one"
+        raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; {needs}")
     if not array.size:
         raise Refused(f"{name} is empty, of sizes {array.shape}")
     with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
@@ -198,6 +227,18 @@ def _checked(name: str, array: Array, dtype: str | None) -> Array:
     if not np.isfinite(cast).all():
         raise Refused(f"{name} holds values that are not finite as {cast.dtype}")
     return cast
+
+
+def _booleans(name: str, array: Array, mask: BooleanInput) -> Array:
+    """Return the array of a mask; raise if it is not one of booleans with its axes."""
+    if array.dtype != np.bool_:
+        raise Refused(
+            f"{name} has dtype {array.dtype}; a mask is of booleans, True where it may attend"
+        )
+    if array.ndim != len(mask.sizes):
+        axes = ", ".join(map(str, mask.sizes))
+        raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; it takes ({axes})")
+    return array
 
 
 def _labels(array: Array | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,14 @@ from symattn.cli.refusals import Refused
 from symattn.codegen import lambdify
 from symattn.evaluate import entry_value, table
 from symattn.meaning.form import place
-from symattn.nodes import MatrixProduct, Node
+from symattn.nodes import BooleanInput, MatrixProduct, Node
+from symattn.notation.names import identifier
 from symattn.variants import Formula
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+Input = Node | BooleanInput
+"""What an array stands for: a matrix, or the booleans of a mask."""
 
 # The largest difference that rounding explains: of attention weights, and of anything else.
 TOLERANCES = {"float64": (1e-12, 1e-12), "float32": (1e-6, 2e-6), "float16": (5e-3, 1e-2)}
@@ -46,15 +51,30 @@ class Comparison:
         return self.difference <= self.tolerance
 
 
-def line_computed(formula: Formula, name: str, inputs: Mapping[Node, Array]) -> Array:
+def line_computed(
+    formula: Formula,
+    name: str,
+    inputs: Mapping[Input, Array],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
+) -> Array:
     """Return a line of the formula's program, computed by the function generated for it.
 
     Raises `Refused` if a number on the way is too large for the arrays' dtype.
     """
     node = formula.program[name]
     taken = [symbol for symbol in formula.inputs if symbol in node.inputs()]
+    function = lambdify(taken, node)
+    known: dict[str, Any] = {identifier(tag): size for tag, size in sizes.items()}
+    known |= {identifier(scalar): number for scalar, number in scalars.items()}
+    known |= {identifier(mask.label): inputs[mask] for mask in node.booleans()}
+    keywords = {
+        parameter.name: known[parameter.name]
+        for parameter in signature(function).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
     with np.errstate(all="ignore"):  # an overflow shows in the result
-        result = lambdify(taken, node)(*(inputs[symbol] for symbol in taken))
+        result = function(*(inputs[symbol] for symbol in taken), **keywords)
     if not np.isfinite(result).all():
         raise Refused(f"the numbers are too large: {name} is not finite in {result.dtype}")
     return result
@@ -64,8 +84,9 @@ def compared_with_loops(
     formula: Formula,
     result: Array,
     scores: Array,
-    inputs: Mapping[Node, Array],
+    inputs: Mapping[Input, Array],
     sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
 ) -> Comparison | None:
     """Compare a result with loops over the entry formula; None if even one entry takes too long."""
     node = formula.expr
@@ -73,12 +94,17 @@ def compared_with_loops(
     if result.size and work > _WHOLE:
         if work // max(result.shape) * _SAMPLE > _SOME:
             return None
-        return _some_entries(node, result, scores, inputs, sizes)
-    loops = np.array(table(node, sizes, inputs), dtype=np.float64).reshape(result.shape)
+        return _some_entries(node, result, scores, inputs, sizes, scalars)
+    loops = np.array(table(node, sizes, inputs, scalars), dtype=np.float64).reshape(result.shape)
     return compared(result, loops, "O", scores)
 
 
 def _multiplications(node: Node, sizes: Mapping[str, int]) -> int:
+    """Return how many multiplications a node takes, those of a score once for every pair."""
+    if node.bodies:
+        pairs = node.sizes[0].value(sizes) * node.sizes[1].value(sizes)
+        inside = (part for body in node.bodies for part in body.walk())
+        return pairs * sum(_multiplications(part, sizes) for part in inside)
     if not isinstance(node, MatrixProduct):
         return 0
     factors = node.matrices
@@ -92,16 +118,24 @@ def _some_entries(
     node: Node,
     result: Array,
     scores: Array,
-    inputs: Mapping[Node, Array],
+    inputs: Mapping[Input, Array],
     sizes: Mapping[str, int],
+    scalars: Mapping[str, float],
 ) -> Comparison:
     rows, columns = result.shape
     row, column = place(node.sizes[0]), place(node.sizes[1])
     form = node.meaning(row, column)
-    entries = {(symbol.label, symbol.sizes): array.tolist() for symbol, array in inputs.items()}
+    entries = {
+        (symbol.label, symbol.sizes): array.reshape(
+            [size.value(sizes) for size in symbol.sizes]
+        ).tolist()
+        for symbol, array in inputs.items()
+    }
     chosen = [(k * (rows - 1) // 2, k * (columns - 1) // 2) for k in range(_SAMPLE)]
     loops = [
-        entry_value(form, dict([*((r, i) for r in row), *((c, j) for c in column)]), sizes, entries)
+        entry_value(
+            form, dict([*((r, i) for r in row), *((c, j) for c in column)]), sizes, entries, scalars
+        )
         for i, j in chosen
     ]
     ours = np.array([result[at] for at in chosen])

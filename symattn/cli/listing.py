@@ -72,7 +72,13 @@ def _as_text(shown: Formula, preset: Preset) -> list[str]:
         section(
             "Formula", [f"{text(shown.expr, preset)} ∈ {text_space(shown.expr.sizes, preset)}"]
         ),
-        section("Inputs", [text_shape(s.name, s.sizes, preset) for s in shown.inputs]),
+        section(
+            "Inputs",
+            [
+                *(text_shape(s.name, s.sizes, preset) for s in shown.inputs),
+                *(f"{text_name(s.name)[0]} ∈ ℝ" for s in shown.scalars),
+            ],
+        ),
         section("Line by line", columns(lines)),
         section("Types", shown.signatures(preset)),
         section("Softmax", [f"{softmax} of {_WRITTEN_OUT[axis]}"]),
@@ -124,6 +130,7 @@ def _as_data(shown: Formula, preset: Preset) -> dict[str, object]:
             }
             for symbol in shown.inputs
         ],
+        "scalars": [scalar.name for scalar in shown.scalars],
         "dims": [dim.name for dim in shown.dims],
         "lines": {name: text(line, preset) for name, line in shown.lines.items()},
         "signature": attention_text,

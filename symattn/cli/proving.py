@@ -49,7 +49,10 @@ def proof_as_data(result: Proof) -> dict[str, object]:
     elif result.verdict == "refuted":
         data["sizes"] = dict(result.sizes)
         data["inputs"] = {
-            name: [[str(entry) for entry in row] for row in rows]
+            name: [
+                [str(entry) for entry in row] if isinstance(row, tuple) else str(row)
+                for row in rows
+            ]
             for name, rows in result.inputs.items()
         }
         data["scalars"] = {name: str(value) for name, value in result.scalars.items()}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 import numpy as np
 
-from symattn.cli.arguments import formula_named, sizes_completed, sizes_given
+from symattn.cli.arguments import formula_named, scalars_given, sizes_completed, sizes_given
 from symattn.cli.arrays import COMPARED, LABELS, Array, Arrays, arrays_of_file, random_arrays
 from symattn.cli.checking import Comparison, compared, compared_with_loops, line_computed
 from symattn.cli.printing import columns, print_json, printable, section
@@ -49,6 +49,7 @@ def run_formula(
     *,
     formula: str,
     sizes: Sequence[str],
+    scalars: Sequence[str],
     path: str | None,
     arrays: str | None,
     tokens: Sequence[str],
@@ -60,18 +61,23 @@ def run_formula(
     known = formula_named(formula)
     tags = [dim.name for dim in known.dims]
     given = sizes_given(sizes, tags)
+    numbers = scalars_given(scalars, [scalar.name for scalar in known.scalars])
     if path is None:
         if tokens or arrays:
             raise Refused(f"{'--token' if tokens else '--arrays'} goes with --input FILE.npz")
         chosen = [tag for tag in tags if tag not in given]
-        values = random_arrays(known, sizes_completed(given, tags), seed, dtype or "float64")
+        completed = sizes_completed(given, tags)
+        values = random_arrays(known, completed, seed, dtype or "float64", numbers)
         origin = f"random, standard normal, seed {seed}"
         if chosen:
             click.echo(
                 f"chose sizes for {', '.join(chosen)}; --size {chosen[0]}=N sets one", err=True
             )
     else:
-        values = arrays_of_file(known, path, given, arrays, dtype)
+        missing = [scalar.name for scalar in known.scalars if scalar.name not in numbers]
+        if missing:
+            raise Refused(f"{known.name} takes a number: --scalar {missing[0]}=NUMBER")
+        values = replace(arrays_of_file(known, path, given, arrays, dtype), scalars=numbers)
         origin = printable(path)
         if values.layout != known.layout:
             click.echo(
@@ -89,19 +95,20 @@ def run_formula(
 
 def _computed(formula: Formula, arrays: Arrays, origin: str, tokens: Sequence[str]) -> _Run:
     shown = _queries(arrays.labels, tokens)
-    result = line_computed(formula, "O", arrays.inputs)
-    lines = {"O": result, "S": line_computed(formula, "S", arrays.inputs)}
+    given = (arrays.inputs, arrays.sizes, arrays.scalars)
+    result = line_computed(formula, "O", *given)
+    lines = {"O": result, "S": line_computed(formula, "S", *given)}
     comparisons: dict[str, Comparison] = {}
     for name, theirs in arrays.compared.items():
         line = COMPARED[name]
         if line not in lines:
-            lines[line] = line_computed(formula, line, arrays.inputs)
+            lines[line] = line_computed(formula, line, *given)
         comparisons[name] = compared(lines[line], theirs, line, lines["S"])
     weights = None
     if arrays.labels:
-        weights = lines["P"] if "P" in lines else line_computed(formula, "P", arrays.inputs)
+        weights = lines["P"] if "P" in lines else line_computed(formula, "P", *given)
         weights = weights.swapaxes(0, 1) if formula.layout == "column" else weights
-    loops = compared_with_loops(formula, result, lines["S"], arrays.inputs, arrays.sizes)
+    loops = compared_with_loops(formula, result, lines["S"], *given)
     return _Run(formula, arrays, origin, result, loops, comparisons, weights, shown)
 
 
@@ -126,6 +133,7 @@ def _as_text(run: _Run) -> str:
     rows = [
         ("sizes", "  ".join(f"{tag}={size}" for tag, size in arrays.sizes.items())),
         ("inputs", f"{', '.join(shapes)}  ({dtype}; {run.origin})"),
+        *(("scalar", f"{name}={number:.6g}") for name, number in arrays.scalars.items()),
         ("result", f"{'×'.join(map(str, run.result.shape))}  ({run.result.dtype})"),
     ]
     differences = [("float64 loops over the entry formula", run.loops)]
@@ -191,6 +199,7 @@ def _as_data(run: _Run) -> dict[str, object]:
             identifier(symbol.label): {"shape": list(array.shape), "dtype": str(array.dtype)}
             for symbol, array in arrays.inputs.items()
         },
+        "scalars": dict(arrays.scalars),
         "origin": run.origin,
         "arrays_layout": arrays.layout,
         "result": {"shape": list(run.result.shape), "dtype": str(run.result.dtype)},

@@ -4,9 +4,21 @@
 * `steps`, `plan`: what is computed, in which order, in whose memory;
 * `lowerings`, `emit`: each step as statements, and the module that they make;
 * `arrays`, `scalars`, `call`: what a call is checked for before any work is done;
+* `conversions`: boolean masks from and to those of other libraries;
 * `function`: `lambdify`, the only place where source is run.
 """
 
+from symattn.codegen.conversions import (
+    additive_from_keep,
+    keep_from_additive,
+    keep_from_excluded,
+)
 from symattn.codegen.generated import GeneratedFunction, lambdify
 
-__all__ = ["GeneratedFunction", "lambdify"]
+__all__ = [
+    "GeneratedFunction",
+    "additive_from_keep",
+    "keep_from_additive",
+    "keep_from_excluded",
+    "lambdify",
+]

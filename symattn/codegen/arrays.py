@@ -7,6 +7,7 @@ conversion to write, so that the caller decides about precision and copies.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from numbers import Real
 from types import MappingProxyType, ModuleType
@@ -45,12 +46,14 @@ _CONVERSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def as_array(name: str, value: Any, target: Target, library: ModuleType) -> Any:
+def as_array(
+    name: str, value: Any, target: Target, library: ModuleType, *, booleans: bool = False
+) -> Any:
     """Return a value as an array of the target's library, or raise `InputError`."""
     if target.module == "numpy" and isinstance(value, np.memmap):
         value = np.asarray(value)  # a plain view of the same file
     if type(value) is not library.ndarray:
-        raise _not_an_array(name, value, target)
+        raise _not_an_array(name, value, target, booleans)
     return value
 
 
@@ -67,10 +70,29 @@ def check_dtype(name: str, value: Any, target: Target) -> str:
     raise InputError(name, found, conversion.format(name=name, xp=target.alias))
 
 
-def _not_an_array(name: str, value: Any, target: Target) -> InputError:
+def check_booleans(name: str, value: Any, target: Target) -> None:
+    """Raise `InputError` unless an array is one of booleans: numbers do not say which way round.
+
+    In some libraries True means "may attend", in others "masked out", and 0 is the one that may
+    attend where a mask is added to the scores.
+    """
+    kind = value.dtype.kind
+    if kind == "b":
+        return
+    fixes = {
+        "i": f"{name} == 1, if 1 means that it may attend",
+        "u": f"{name} == 1, if 1 means that it may attend",
+        "f": f"sa.keep_from_additive({name}), if it is 0 and -inf, to be added to the scores",
+    }
+    found = f"an array of dtype {value.dtype}"
+    raise InputError(name, found, fixes.get(kind, ""), "booleans, True where it may attend")
+
+
+def _not_an_array(name: str, value: Any, target: Target, booleans: bool) -> InputError:
     kind = type(value)
     module = kind.__module__.partition(".")[0]
-    wanted = f"a {target.module} array of float16, float32 or float64"
+    dtypes = "booleans, True where it may attend" if booleans else "float16, float32 or float64"
+    wanted = f"a {target.module} array of {dtypes}"
     if isinstance(value, np.ma.MaskedArray):
         found, fix = "a masked array", f"{name}.filled(value), masks belong to the formula"
     elif isinstance(value, np.matrix):
@@ -80,6 +102,8 @@ def _not_an_array(name: str, value: Any, target: Target) -> InputError:
         if module == "numpy" and not isinstance(value, np.ndarray):
             module = ""  # a scalar of NumPy
         fix = conversions.get(module, conversions[""]).format(name=name)
+        if booleans:
+            fix = re.sub(r"dtype=[\w.]+", "dtype=bool", fix)
         what = "array" if kind.__name__ == "ndarray" else kind.__name__
         found = f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
         if module in conversions and module:

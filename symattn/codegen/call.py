@@ -13,9 +13,9 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from symattn.codegen.arrays import LARGEST, as_array, as_number, check_dtype
+from symattn.codegen.arrays import LARGEST, as_array, as_number, check_booleans, check_dtype
 from symattn.codegen.scalars import Scalars
-from symattn.codegen.signature import ArrayInput, Signature
+from symattn.codegen.signature import ArrayInput, MaskInput, Signature
 from symattn.codegen.targets import Target
 from symattn.errors import CallError, InputError, InputShapeError, SizeError
 from symattn.nodes import MaxAlong, Node
@@ -41,8 +41,12 @@ class Door:
         self.maxima = tuple(node for node in result.walk() if isinstance(node, MaxAlong))
         self.arrays = signature.arrays
         self.numbers = signature.numbers
-        self.ranks = tuple(len(item.axes) for item in self.arrays)
-        self.parameters = tuple(item.name for item in signature.inputs)
+        self.masks = signature.masks
+        self.shaped = signature.shaped
+        self.ranks = tuple(len(item.axes) for item in self.shaped)
+        self.positional = signature.positional
+        self.ordered = tuple(item.name for item in signature.inputs)
+        self.parameters = (*self.ordered, *(item.name for item in self.masks))
         self.tags = {
             name: tag for tag in signature.tags if (name := identifier(tag)) not in self.parameters
         }
@@ -55,20 +59,25 @@ class Door:
 
     def __call__(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[list[Any], Mapping[str, int]]:
-        """Return the arguments in calling order and the size of every tag, or raise."""
+    ) -> tuple[list[Any], dict[str, Any], Mapping[str, int]]:
+        """Return the arguments in calling order, those of masks, and all sizes, or raise."""
         library = self.target.load()
         given, known = self.bound(args, kwargs)
         for item in self.arrays:
             given[item.name] = as_array(item.name, given[item.name], self.target, library)
-        shapes = tuple(given[item.name].shape for item in self.arrays)
+        for item in self.masks:
+            value = as_array(item.name, given[item.name], self.target, library, booleans=True)
+            check_booleans(item.name, value, self.target)
+            given[item.name] = value
+        shapes = tuple(given[item.name].shape for item in self.shaped)
         self.check_ranks(shapes)
         dtype = self.check_dtypes({item.name: given[item.name] for item in self.arrays})
         for item in self.numbers:
             given[item.name] = as_number(item, given[item.name])
         numbers = tuple(given[item.name] for item in self.numbers)
         sizes = self.sizes(shapes, known, numbers, LARGEST[dtype])
-        return [given[name] for name in self.parameters], sizes
+        masks = {item.name: given[item.name] for item in self.masks}
+        return [given[name] for name in self.ordered], masks, sizes
 
     def checked_sizes(
         self,
@@ -95,10 +104,10 @@ class Door:
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], Known]:
         """Return the argument for each parameter, and the sizes that are given by name."""
-        if len(args) > len(self.parameters):
-            takes = f"takes {len(self.parameters)} inputs by position"
+        if len(args) > len(self.positional):
+            takes = f"takes {len(self.positional)} inputs by position"
             raise CallError(self.call, f"{takes}, but {len(args)} are given")
-        given = dict(zip(self.parameters, args, strict=False))
+        given = dict(zip(self.positional, args, strict=False))
         known: dict[str, int] = {}
         for name, value in kwargs.items():
             if name in given:
@@ -121,7 +130,7 @@ class Door:
 
     def check_ranks(self, shapes: Sequence[Shape]) -> None:
         """Raise unless every array has the axes of its input."""
-        for item, rank, shape in zip(self.arrays, self.ranks, shapes, strict=True):
+        for item, rank, shape in zip(self.shaped, self.ranks, shapes, strict=True):
             if len(shape) < rank:
                 least = "two axes" if rank == 2 else "one axis"
                 found = {0: "none", 1: "one"}[len(shape)]
@@ -143,9 +152,9 @@ class Door:
         """Raise unless the leading axes of all inputs broadcast."""
         batches = [
             (item, shape[: len(shape) - rank])
-            for item, rank, shape in zip(self.arrays, self.ranks, shapes, strict=True)
+            for item, rank, shape in zip(self.shaped, self.ranks, shapes, strict=True)
         ]
-        sized: dict[int, tuple[ArrayInput, Shape, int]] = {}
+        sized: dict[int, tuple[ArrayInput | MaskInput, Shape, int]] = {}
         for item, batch in batches:
             for back, size in enumerate(reversed(batch)):
                 if size == 1:
@@ -162,7 +171,7 @@ class Door:
         """Return every array's name, axes and shape, for errors."""
         return tuple(
             (item.name, item.axes_text, shape)
-            for item, shape in zip(self.arrays, shapes, strict=True)
+            for item, shape in zip(self.shaped, shapes, strict=True)
         )
 
     # Sizes.
@@ -171,7 +180,7 @@ class Door:
         """Return the size of every tag, from the last axes of the arrays and sizes by name."""
         equations = [
             Equation(size, value, place)
-            for item, shape in zip(self.arrays, axes, strict=True)
+            for item, shape in zip(self.shaped, axes, strict=True)
             for size, value, place in zip(item.axes, shape, item.places, strict=True)
         ]
         sizes = solve([*equations, *self.relations], dict(known))
@@ -212,7 +221,7 @@ class Door:
 
     def turned_hint(self, turned: Sequence[int], shapes: Sequence[Shape]) -> str:
         """Return the words for matrices that fit when they are transposed."""
-        arrays = [self.arrays[k] for k in turned]
+        arrays = [self.shaped[k] for k in turned]
         fits = [
             f"{item.name} has shape {shapes[k]}, which fits {item.name}ᵀ"
             for k, item in zip(turned, arrays, strict=True)

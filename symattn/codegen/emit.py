@@ -11,13 +11,13 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from symattn.codegen.lowerings import lowering_of, shape_text
+from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.plan import direct_plan
 from symattn.codegen.signature import ArrayInput, Signature
-from symattn.codegen.steps import Names
+from symattn.codegen.steps import Names, shape_text
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
-from symattn.nodes import Node, Program, Transposed
+from symattn.nodes import Node, Program, Softmax, Transposed
 from symattn.nodes.arrays import ArrayContext, scalar_code
 from symattn.notation.names import identifier
 
@@ -46,7 +46,7 @@ class _Emitter:
         self.signature = signature
         self.names = Names(
             [
-                *(given.name for given in signature.inputs),
+                *(given.name for given in (*signature.inputs, *signature.masks)),
                 *(identifier(tag) for tag in signature.tags),
             ]
         )
@@ -81,6 +81,15 @@ class _Emitter:
     def scalar(self, form: Form) -> str:
         return scalar_code(form, self.context)
 
+    def is_masked(self, node: Node) -> bool:
+        node = self.plan.standing.get(node, node)
+        while isinstance(node, Transposed):
+            node = self.plan.standing.get(node.matrices[0], node.matrices[0])
+        return isinstance(node, Softmax) and node.mask is not None
+
+    def fresh(self, wanted: str) -> str:
+        return self.names.fresh(wanted)
+
     def write(self, statement: str, comment: str = "") -> None:
         parsed = ast.parse(statement).body
         assert len(parsed) == 1, "one statement a line"
@@ -100,7 +109,8 @@ class _Emitter:
         """Return the variable that holds the size of a tag."""
         if tag not in self.extents:
             name = identifier(tag)
-            taken = any(given.name == name for given in self.signature.inputs)
+            signature = self.signature
+            taken = any(given.name == name for given in (*signature.inputs, *signature.masks))
             self.extents[tag] = self.names.fresh(name) if taken else name
         return self.extents[tag]
 
@@ -162,13 +172,19 @@ class _Emitter:
     def header(self, function: str, given: Sequence[str]) -> str:
         """Return the first line of the function and its docstring."""
         names = [given_input.name for given_input in self.signature.inputs]
-        keywords = ["*", *(identifier(tag) for tag in given)] if given else []
+        masks = self.signature.masks
+        keywords = [*(mask.name for mask in masks), *(identifier(tag) for tag in given)]
+        keywords = ["*", *keywords] if keywords else []
         definition = ast.parse(f"def {function}({', '.join([*names, *keywords])}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
         shapes = [
             f"{_INDENT}{item.name}: "
             + (item.axes_text if isinstance(item, ArrayInput) else "a number")
             for item in self.signature.inputs
+        ]
+        shapes += [
+            f"{_INDENT}{mask.name}: {mask.axes_text} of booleans, True where it may attend"
+            for mask in masks
         ]
         shapes += [f"{_INDENT}{identifier(tag)}: the size {tag}" for tag in given]
         formula = self.signature.formula.replace("\n", f"\n{_INDENT}")

@@ -17,7 +17,7 @@ import numpy as np
 
 from symattn.codegen.call import Door
 from symattn.codegen.emit import Source, emit
-from symattn.codegen.signature import ArrayInput, Signature, bind_inputs
+from symattn.codegen.signature import ArrayInput, Signature, bind_inputs, mask_inputs
 from symattn.codegen.targets import Target, target_named
 from symattn.errors import (
     NotAnOperandError,
@@ -70,6 +70,7 @@ class GeneratedFunction:
             tags=result.tags,
             relations=result.given,
             layout=layout or layout_of(result) or "",
+            masks=mask_inputs(result, formula),
         )
         self._recipe = (tuple(inputs), program, target.name, name, layout)
         self._target = target
@@ -80,16 +81,21 @@ class GeneratedFunction:
         call = f"{signature.function}({', '.join(item.name for item in parameters)})"
         self._door = Door(signature, result, target, call)
         self._formula = formula
+        self._is_masked = any(part.mask is not None for part in result.walk())
         self.__name__ = self.__qualname__ = signature.function
         self.__doc__ = inspect.cleandoc(self._docstring())
         self.__signature__ = inspect.Signature(
             [
-                inspect.Parameter(item.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                for item in parameters
+                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                for name in signature.positional
             ]
             + [
-                inspect.Parameter(identifier(tag), inspect.Parameter.KEYWORD_ONLY)
-                for tag in open_sizes
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+                for name in (
+                    *(item.name for item in parameters if item.name not in signature.positional),
+                    *(mask.name for mask in signature.masks),
+                    *(identifier(tag) for tag in open_sizes),
+                )
             ]
         )
 
@@ -111,12 +117,13 @@ class GeneratedFunction:
         return self._target.name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        values, sizes = self._door(args, kwargs)
+        values, masks, sizes = self._door(args, kwargs)
         given = {identifier(tag): sizes[tag] for tag in self._generated.sizes}
-        # A difference of finite scores may overflow to −inf, whose exponential is the right 0; and
-        # an infinity among the inputs ends as NaN where it belongs, without a warning each time.
+        # A difference of finite scores may overflow to −inf, whose exponential is the right 0; an
+        # infinity among the inputs ends as NaN where it belongs, and what is masked out may be
+        # anything: it is computed, and not used.  None of this deserves a warning each time.
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._compiled(*values, **given)
+            return self._compiled(*values, **masks, **given)
 
     @cached_property
     def _compiled(self) -> Callable[..., Any]:
@@ -161,9 +168,10 @@ def lambdify(
 
     ``inputs`` are the matrices, vectors and scalars in calling order, ``expr`` a formula, a
     `Program` or an entry of the catalogue.  Arrays have any leading batch axes, which broadcast; a
-    matrix is (…, rows, columns), a vector (…, size).  Sizes are read off the arrays; those that do
-    not follow are given by name (``h=12``).  The dtype is that of the inputs, and they are never
-    written to.
+    matrix is (…, rows, columns), a vector (…, size).  The boolean arrays of masks are given by
+    keyword, ``keep=`` of shape (…, n, m) and ``padding=`` of shape (…, m), True where a query may
+    attend.  Sizes are read off the arrays; those that do not follow are given by name (``h=12``).
+    The dtype is that of the inputs, and they are never written to.
 
     ``backend`` is ``"numpy"`` or ``"cupy"``; ``plan`` is ``"direct"`` (also ``"auto"``): whole
     matrices, results written in the memory of what is no longer needed.
@@ -229,7 +237,7 @@ def _open_tags(signature: Signature) -> tuple[str, ...]:
             sizes.update({tag: size.value(sizes) for tag, size in relations.items()})
         equations += [
             Equation(size, size.value(sizes), place)
-            for array in signature.arrays
+            for array in signature.shaped
             for size, place in zip(array.axes, array.places, strict=True)
         ]
         solved = solve(equations)
@@ -243,7 +251,7 @@ def _open_tags(signature: Signature) -> tuple[str, ...]:
 
 def _refuse_clashes(signature: Signature, tags: set[str]) -> None:
     """Raise if a size that is given by name is spelt like an input."""
-    names = {item.name for item in signature.inputs}
+    names = {item.name for item in (*signature.inputs, *signature.masks)}
     clashes = sorted(tag for tag in tags if identifier(tag) in names)
     if clashes:
         raise SignatureError(

@@ -13,24 +13,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
-from symattn.codegen.steps import Step
+from symattn.codegen.masked import (
+    EVERY,
+    Factors,
+    write_masked_product,
+    write_masked_softmax,
+)
+from symattn.codegen.pairs import write_concat, write_pairs, write_positions
+from symattn.codegen.steps import Step, shape_text
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes import (
+    Concat,
     Elementwise,
     Hadamard,
     MatrixProduct,
     MatrixSum,
     Negated,
     Node,
+    Pairwise,
+    PositionBias,
     Quotient,
     Softmax,
 )
 from symattn.nodes.arrays import ArrayContext
 
 _MOST_OPERANDS = 8  # in one expression: longer chains are several statements
-_EVERY = ("column", "row")
 
 
 class Writer(Protocol):
@@ -55,6 +64,14 @@ class Writer(Protocol):
         """Return the source of a scalar."""
         ...
 
+    def fresh(self, wanted: str) -> str:
+        """Return a name that nothing else has."""
+        ...
+
+    def is_masked(self, node: Node) -> bool:
+        """Tell whether a node is weights under a mask, or their transpose."""
+        ...
+
     def write(self, statement: str, comment: str = "") -> None:
         """Add a statement."""
         ...
@@ -70,11 +87,6 @@ class Lowering:
 
     reuses: Callable[[Node], Sequence[int]]
     write: Callable[[Step, Writer], None]
-
-
-def shape_text(node: Node) -> str:
-    """Return the axes of a node's array: ``(…, m, n)``."""
-    return f"(…, {node.sizes[0]}, {node.sizes[1]})"
 
 
 def _assign(step: Step, expression: str, out: Writer) -> None:
@@ -156,9 +168,19 @@ def _product(step: Step, out: Writer) -> None:
             if not isinstance(operand, Node):
                 _update(step, "*", out.scalar(cast(Form, part)), out)
         return
+    masked = len(step.operands) > 1 and any(map(out.is_masked, step.operands))
     trailing: list[str] = []
     while len(step.operands) > 1 and not isinstance(pairs[-1][0], Node):
         trailing.insert(0, out.scalar(cast(Form, pairs.pop()[1])))
+    if masked:
+        write_masked_product(step, pairs, out)
+    else:
+        _plain_product(step, pairs, out)
+    for scalar in trailing:  # the product is memory of its own
+        _update(step, "*", scalar, out)
+
+
+def _plain_product(step: Step, pairs: Factors, out: Writer) -> None:
     seen_matrix = False
     for number, group in enumerate(_groups(pairs)):
         code = step.name if number else ""
@@ -169,8 +191,6 @@ def _product(step: Step, out: Writer) -> None:
             code = f"{code} {sign} {factor}" if code else factor
             seen_matrix = seen_matrix or is_matrix
         _assign(step, code, out)
-    for scalar in trailing:  # the product is memory of its own
-        _update(step, "*", scalar, out)
 
 
 def _only_scalars_beside(node: Node) -> Sequence[int]:
@@ -222,8 +242,11 @@ def _softmax(step: Step, out: Writer) -> None:
     """
     node = cast(Softmax, step.node)
     along = f"axis={node.axis - 2}, keepdims=True"
+    if node.mask is not None:
+        write_masked_softmax(step, node, along, out)
+        return
     scores, weights = out.code(step.operands[0]), step.name
-    remark = f"softmax of every {_EVERY[node.axis]}"
+    remark = f"softmax of every {EVERY[node.axis]}"
     if step.overwrites is None:
         out.remark(remark)
         _shift_into(step, along, out)
@@ -273,6 +296,11 @@ def _first(_node: Node) -> Sequence[int]:
     return (0,)
 
 
+def _softmax_reuses(node: Node) -> Sequence[int]:
+    # The array of a mask may have more batch axes than the scores.
+    return () if node.mask_arrays else (0,)
+
+
 def _first_two(_node: Node) -> Sequence[int]:
     return (0, 1)
 
@@ -286,7 +314,10 @@ _ROWS: dict[type[Node], Lowering] = {
     Quotient: Lowering(_first, _quotient),
     Negated: Lowering(_first, _negated),
     Elementwise: Lowering(_elementwise_reuses, _elementwise),
-    Softmax: Lowering(_first, _softmax),
+    Softmax: Lowering(_softmax_reuses, _softmax),
+    Concat: Lowering(_nothing, write_concat),
+    Pairwise: Lowering(_nothing, write_pairs),
+    PositionBias: Lowering(_nothing, write_positions),
 }
 
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.steps import Names, Plan, Step
 from symattn.nodes import (
+    BooleanInput,
     Hadamard,
     InputMatrix,
     MatrixProduct,
@@ -76,9 +77,11 @@ class _Layout:
             if source is not None:
                 self.in_place[node] = source
         self.steps = [node for node in self.nodes if self.is_step(node)]
-        self.inputs: dict[Node, frozenset[Node]] = {}
+        self.inputs: dict[Node, frozenset[Node | BooleanInput]] = {}
         for node in self.nodes:
-            own = frozenset((node,)) if node.is_input else frozenset[Node]()
+            own: frozenset[Node | BooleanInput] = frozenset((node,) if node.is_input else ())
+            # The array of a mask may have batch axes of its own.
+            own |= frozenset(node.mask_arrays)
             self.inputs[node] = own.union(*(self.inputs[o] for o in self.operands(node)))
 
     def operands(self, node: Node) -> tuple[Node, ...]:
@@ -171,7 +174,7 @@ class _Layout:
             else:
                 self.in_place[name] = node
         owned = not self.memory(self.result).is_input
-        return Plan(tuple(steps), self.result, variables, self.in_place, owned)
+        return Plan(tuple(steps), self.result, variables, self.in_place, owned, self.standing)
 
     def leaders(self, overwritten: Mapping[Node, int]) -> dict[Node, Node]:
         """Return, for every step, the step whose variable it shares.

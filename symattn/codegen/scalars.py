@@ -25,7 +25,7 @@ class Scalars:
 
     def __init__(self, result: Node) -> None:
         found: dict[Form, None] = {}
-        for node in result.walk():
+        for node in result.everything():
             for operand, part in zip(node.operands, node.parts, strict=False):
                 if not isinstance(operand, Node):
                     form = cast(Form, part)

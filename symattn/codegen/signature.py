@@ -52,15 +52,35 @@ class ArrayInput:
 
 @dataclass(frozen=True, slots=True)
 class NumberInput:
-    """A scalar."""
+    """A scalar; ``by_name`` if it is given by keyword only, since no calling order has it."""
 
     name: str
     symbol: Scalar
+    by_name: bool = False
 
     @property
     def is_positive(self) -> bool:
         """Whether the scalar was declared positive."""
         return bool(self.symbol.is_positive)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskInput:
+    """A boolean array of a mask, given by keyword; its axes are queries and keys, in this order."""
+
+    name: str
+    axes: tuple[Size, ...]
+
+    @property
+    def axes_text(self) -> str:
+        """The axes as text: ``(…, n, m)``."""
+        return f"(…, {', '.join(map(str, self.axes))})"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The axes in words, for errors."""
+        parts = ("keys",) if len(self.axes) == 1 else ("queries", "keys")
+        return tuple(f"{self.name}'s {part}" for part in parts)
 
 
 Input = ArrayInput | NumberInput
@@ -72,7 +92,8 @@ class Signature:
 
     ``formula`` is its text, ``function`` its name in the source, ``layout`` how tokens lie
     (``"column"``, ``"row"``, or ``""`` where the formula does not tell), ``tags`` every tag of the
-    formula, and ``relations`` those that the formula's shapes rest on.
+    formula, ``relations`` those that the formula's shapes rest on, and ``masks`` the boolean arrays
+    of its masks.
     """
 
     formula: str
@@ -81,6 +102,12 @@ class Signature:
     tags: tuple[str, ...]
     relations: Relations
     layout: str
+    masks: tuple[MaskInput, ...] = ()
+
+    @property
+    def shaped(self) -> tuple[ArrayInput | MaskInput, ...]:
+        """Everything that has a shape: the matrices and vectors, then the arrays of masks."""
+        return (*self.arrays, *self.masks)
 
     @property
     def arrays(self) -> tuple[ArrayInput, ...]:
@@ -92,6 +119,12 @@ class Signature:
         """The inputs that are scalars."""
         return tuple(item for item in self.inputs if isinstance(item, NumberInput))
 
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """The names of the inputs that may be given by position."""
+        named = {item.name for item in self.numbers if item.by_name}
+        return tuple(item.name for item in self.inputs if item.name not in named)
+
     def place_of(self, tag: str) -> tuple[str, int] | None:
         """Return an input and an axis of it, counted from the end, whose size is just this tag."""
         wanted = Size.tag(tag)
@@ -102,15 +135,43 @@ class Signature:
         return None
 
 
+def mask_inputs(result: Node, formula: str) -> tuple[MaskInput, ...]:
+    """Return the boolean arrays that the masks of a formula are given.
+
+    Raises `SignatureError` if one name stands for two of them, or for a matrix or scalar.
+    """
+    found = [MaskInput(identifier(array.label), array.sizes) for array in result.booleans()]
+    taken = {identifier(_label(symbol)): symbol for symbol in (*result.inputs(), *result.scalars())}
+    problems = [
+        f"{_described(taken[mask.name])} and the array of a mask would both be called "
+        f"{mask.name}; rename the first"
+        for mask in found
+        if mask.name in taken
+    ]
+    problems += [
+        f"the masks {mask.name}() are of {mask.axes_text} and of {other.axes_text}, but they are "
+        "one array"
+        for k, mask in enumerate(found)
+        for other in found[:k]
+        if mask.name == other.name
+    ]
+    if problems:
+        raise SignatureError(formula, problems)
+    return tuple(found)
+
+
 def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Input, ...]:
     """Return the inputs in calling order, checked against those of the formula.
+
+    Scalars may be left out of the order: they come last, and are given by keyword.
 
     Raises `SignatureError`, with every problem found.
     """
     given = [_as_input(value, result, formula) for value in inputs]
     needed: list[Node | sympy.Symbol] = [*result.inputs(), *result.scalars()]
     problems: list[str] = []
-    for symbol in needed:
+    unlisted = [symbol for symbol in result.scalars() if symbol not in given]
+    for symbol in result.inputs():
         if symbol not in given:
             problems.append(f"{_described(symbol)} is in the formula, but not among the inputs")
     for position, symbol in enumerate(given):
@@ -134,7 +195,7 @@ def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Inpu
         if isinstance(symbol, InputMatrix)
         else NumberInput(identifier(_label(symbol)), symbol)  # pyright: ignore[reportArgumentType]
         for symbol in given
-    )
+    ) + tuple(NumberInput(identifier(symbol.name), symbol, True) for symbol in unlisted)
 
 
 def _as_input(value: Any, result: Node, formula: str) -> InputMatrix | Scalar:

@@ -36,8 +36,9 @@ class Step:
 class Plan:
     """The steps in order; ``names`` holds the variable of every step.
 
-    ``in_place`` holds the node from which each node that is read in place is written, and
-    ``owned`` tells whether the result is memory that a step made, so that it can be handed out.
+    ``in_place`` holds the node from which each node that is read in place is written, ``owned``
+    tells whether the result is memory that a step made, so that it can be handed out, and
+    ``standing`` leads from the name of a line to the node that the line computes.
     """
 
     steps: tuple[Step, ...]
@@ -45,6 +46,12 @@ class Plan:
     names: Mapping[Node, str]
     in_place: Mapping[Node, Node]
     owned: bool
+    standing: Mapping[Node, Node]
+
+
+def shape_text(node: Node) -> str:
+    """Return the axes of a node's array: ``(…, m, n)``."""
+    return f"(…, {node.sizes[0]}, {node.sizes[1]})"
 
 
 class Names:

@@ -29,6 +29,7 @@ from symattn.meaning.form import (
     Allowed,
     Apply,
     AtMost,
+    Blocks,
     Both,
     Condition,
     Entry,
@@ -90,7 +91,7 @@ def entry_value(
 def table(
     node: Node,
     sizes: Mapping[str, int],
-    inputs: Mapping[Node, Any],
+    inputs: Mapping[Any, Any],
     scalars: Mapping[str, Any] | None = None,
     arithmetic: Arithmetic = FLOATS,
 ) -> list[list[Numbers]]:
@@ -104,10 +105,11 @@ def table(
 
     Raises `UndefinedPointError` and `SizeError` as `entry_value` and the matrix evaluator do.
     """
-    entries = {
+    entries: dict[tuple[str, tuple[Size, ...]], Any] = {
         (symbol.label, symbol.sizes): rows_of(symbol, inputs[symbol], sizes, arithmetic)
         for symbol in node.inputs()
     }
+    entries.update(((array.label, array.sizes), inputs[array]) for array in node.booleans())
     row, column = place(node.sizes[0]), place(node.sizes[1])
     loops = _Loops(sizes, entries, scalars or {}, arithmetic)
     rows, columns = (size.value(sizes) for size in node.sizes)
@@ -131,13 +133,15 @@ def free_indices(form: Form | Condition) -> tuple[Index, ...]:
             found.update(dict.fromkeys(at))
         case Same(left, right):
             found.update(dict.fromkeys(left + right))
-        case Softmax(_, _, at, _):
+        case Softmax(_, _, at, _) | Blocks(at, _):
             found.update(dict.fromkeys(at))
         case _:
             pass
-    bound = form.index if isinstance(form, Sum | Maximum | Softmax) else None
+    bound: Place = (form.index,) if isinstance(form, Sum | Maximum | Softmax) else ()
+    if isinstance(form, Blocks):
+        bound = tuple(index for part in form.parts for index in part.place)
     for child in children(form):
-        found.update((index, None) for index in free_indices(child) if index != bound)
+        found.update((index, None) for index in free_indices(child) if index not in bound)
     return tuple(found)
 
 
@@ -173,6 +177,8 @@ class _Loops:
                 return self._remembered(form, self._folded(form))
             case Softmax():
                 return self._softmax(form)
+            case Blocks():
+                return self._blocks(form)
             case Truth(condition):
                 holds = self.compiled(condition)
                 return lambda bound: self.arithmetic.mpf(1 if holds(bound) else 0)
@@ -287,6 +293,23 @@ class _Loops:
         column = self._remembered(inside, weights)
         return lambda bound: column(bound)[read(bound)]
 
+    def _blocks(self, form: Blocks) -> _Value:
+        at = self._position(form.at)
+        parts = [
+            (part.size.value(self.sizes), part.place, self.compiled(part.form))
+            for part in form.parts
+        ]
+
+        def value(bound: _Bound) -> Any:
+            position = at(bound)
+            for extent, where, entry in parts:
+                if position < extent:
+                    return entry({**bound, **_spread(position, where, self.sizes)})
+                position -= extent
+            raise InternalError("a place beyond the last block")
+
+        return value
+
     def _remembered(self, form: Form, compute: _Value) -> _Value:
         free = free_indices(form)
         known: dict[tuple[int, ...], Any] = {}
@@ -313,6 +336,14 @@ class _Loops:
             case Both(left, right):
                 one, other = self.compiled(left), self.compiled(right)
                 return lambda bound: bool(one(bound)) and bool(other(bound))
+
+
+def _spread(position: int, at: Place, sizes: Mapping[str, int]) -> _Bound:
+    """Return the indices of a place that is this position, row-major."""
+    spread: _Bound = {}
+    for index in reversed(at):
+        position, spread[index] = divmod(position, index.size.value(sizes))
+    return spread
 
 
 def _power(base: Any, exponent: Fraction, arithmetic: Arithmetic) -> Any:

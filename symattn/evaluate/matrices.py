@@ -12,7 +12,7 @@ rule; a test fails while one is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -30,26 +30,42 @@ from symattn.evaluate.arithmetic import (
     undefined,
 )
 from symattn.nodes import (
+    BooleanInput,
+    BoundVector,
+    Causal,
+    Complement,
+    Concat,
     Dim,
     Elementwise,
     Hadamard,
     IdentityMatrix,
+    Indicator,
     InputMatrix,
     InputVector,
+    Intersection,
+    Keep,
+    Mask,
     MatrixProduct,
     MatrixSum,
     MaxAlong,
     Negated,
     Ones,
+    Padding,
+    Pairwise,
+    PositionBias,
+    Prefix,
     Quotient,
     Scalar,
     Softmax,
     Transposed,
+    Union,
+    Window,
 )
 from symattn.nodes.core import Node
-from symattn.nodes.scalars import NAMES_OF_FUNCTIONS
+from symattn.nodes.scalars import NAMES_OF_FUNCTIONS, PositionSymbol
 
 Matrix = np.ndarray[Any, np.dtype[np.object_]]
+Pairs = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +73,7 @@ class Point:
     """Where a formula is evaluated: sizes, inputs, scalars, and the arithmetic."""
 
     sizes: Mapping[str, int]
-    inputs: Mapping[Node, Any]
+    inputs: Mapping[Node | BooleanInput, Any]
     scalars: Mapping[str, Any]
     arithmetic: Arithmetic
 
@@ -88,7 +104,7 @@ def rule(*classes: type[Node]) -> Callable[[Rule], Rule]:
 def evaluate(
     node: Node,
     sizes: Mapping[str, int],
-    inputs: Mapping[Node, Any],
+    inputs: Mapping[Any, Any],
     scalars: Mapping[str, Any] | None = None,
     digits: int = DIGITS,
 ) -> Matrix:
@@ -101,14 +117,24 @@ def evaluate(
     >>> print(values[0, 0], values.shape)
     0.5 (2, 1)
 
-    Inputs are rows or arrays of rationals, integers or floats; ``sizes`` gives every tag a size.
+    Inputs are rows or arrays of rationals, integers or floats, those of ``node.booleans()`` rows of
+    booleans; ``sizes`` gives every tag a size.
     Raises `UndefinedPointError` where the formula has no value, and `SizeError` for inputs of other
     sizes.
     """
     point = Point(sizes, inputs, scalars or {}, exact(digits))
     known: dict[sympy.Basic, Any] = {}
     try:
-        for part in node.walk():
+        _compute(node, point, known)
+    except (ZeroDivisionError, OverflowError) as error:
+        raise undefined(error) from None
+    return known[node]
+
+
+def _compute(node: Node, point: Point, known: dict[sympy.Basic, Any]) -> None:
+    """Add the values of a formula and its parts to those that are known."""
+    for part in node.walk():
+        if part not in known:
             operands = () if part.is_sized else part.operands
             values = tuple(
                 known[operand] if isinstance(operand, Node) else scalar_value(operand, point)
@@ -120,9 +146,6 @@ def evaluate(
             for value in matrix.flat:
                 defined(value, point.arithmetic, "an entry")
             known[part] = matrix
-    except (ZeroDivisionError, OverflowError) as error:
-        raise undefined(error) from None
-    return known[node]
 
 
 def _is_matrix(value: Any) -> bool:
@@ -132,7 +155,7 @@ def _is_matrix(value: Any) -> bool:
 # The rules, in the order of the operations' own modules.
 
 
-@rule(InputMatrix, InputVector)
+@rule(InputMatrix, InputVector, BoundVector)
 def named_matrix(node: InputMatrix, values: Values, point: Point) -> Matrix:
     """The entries that were given."""
     return np.array(rows_of(node, point.inputs[node], point.sizes, point.arithmetic), dtype=object)
@@ -207,13 +230,100 @@ def elementwise(node: Elementwise, values: Values, point: Point) -> Matrix:
 def softmax(node: Softmax, values: Values, point: Point) -> Matrix:
     """Exponentials over their sum; numbers here are unbounded, so no maximum is subtracted."""
     exponentials = _map(values[0], point.arithmetic.exp)
-    return exponentials / exponentials.sum(axis=node.axis, keepdims=True)
+    if node.mask is None:
+        return exponentials / exponentials.sum(axis=node.axis, keepdims=True)
+    exponentials[~_pairs(node, point)] = point.arithmetic.mpf(0)
+    sums = exponentials.sum(axis=node.axis, keepdims=True)
+    sums[sums == 0] = point.arithmetic.mpf(1)  # a query without keys: all of its weights are 0
+    return exponentials / sums
+
+
+@rule(Indicator)
+def indicator(node: Indicator, values: Values, point: Point) -> Matrix:
+    """1 for each pair of the mask, 0 for the others."""
+    matrix = np.full(point.shape(node), point.arithmetic.mpf(0), dtype=object)
+    matrix[_pairs(node, point)] = point.arithmetic.mpf(1)
+    return matrix
+
+
+def _pairs(node: Softmax | Indicator, point: Point) -> Pairs:
+    """Return the mask of a node as booleans, as the node's matrix lies."""
+    assert node.mask is not None
+    rows, columns = point.shape(node)
+    shape = (columns, rows) if node.axis == 0 else (rows, columns)
+    given = {array.label: point.inputs[array] for array in node.mask_arrays}
+    pairs = mask_pairs(node.mask, shape, given, point.sizes)
+    return pairs.T if node.axis == 0 else pairs
+
+
+# Masks, as booleans of queries by keys.
+
+
+def mask_pairs(
+    mask: Mask, shape: tuple[int, int], given: Mapping[str, Any], sizes: Mapping[str, int]
+) -> Pairs:
+    """Return which of so many queries may attend to which of so many keys."""
+    match mask:
+        case Intersection(masks=masks):
+            return np.logical_and.reduce([mask_pairs(one, shape, given, sizes) for one in masks])
+        case Union(masks=masks):
+            return np.logical_or.reduce([mask_pairs(one, shape, given, sizes) for one in masks])
+        case Complement(mask=inner):
+            return ~mask_pairs(inner, shape, given, sizes)
+        case Padding():
+            return np.broadcast_to(np.array(given["padding"], dtype=bool), shape)
+        case Keep():
+            return np.array(given["keep"], dtype=bool).reshape(shape)
+    positions = np.indices(shape)
+    if getattr(mask, "align", None) == "bottom_right":
+        positions[0] += shape[1] - shape[0]
+    query, key = positions
+    match mask:
+        case Causal():
+            return key <= query
+        case Window(width=width):
+            return np.abs(query - key) < width.value(sizes)
+        case Prefix(length=length):
+            return key < length.value(sizes)
+    raise InternalError(f"no rule for the mask {mask}")
 
 
 @rule(MaxAlong)
 def maximum(node: MaxAlong, values: Values, point: Point) -> Matrix:
     """The largest entry of each row or column."""
     return values[0].max(axis=node.axis, keepdims=True)
+
+
+@rule(Concat)
+def stacked(node: Concat, values: Values, point: Point) -> Matrix:
+    """One part after another."""
+    return np.concatenate(values, axis=node.axis)
+
+
+@rule(Pairwise)
+def score_of_each_pair(node: Pairwise, values: Values, point: Point) -> Matrix:
+    """The score as it is written, once for every pair of a query and a key."""
+    queries, keys = (data if node.axis == 1 else data.T for data in values[:2])
+    weights = dict(zip(node.weights, values[2:], strict=True))
+    scores = np.empty(point.shape(node), dtype=object)
+    for i, j in np.ndindex(queries.shape[1], keys.shape[1]):
+        columns = queries[:, i : i + 1], keys[:, j : j + 1]
+        known: dict[sympy.Basic, Any] = {**weights, **dict(zip(node.vectors, columns, strict=True))}
+        _compute(node.body, point, known)
+        scores[(j, i) if node.axis == 1 else (i, j)] = known[node.body][0, 0]
+    return scores
+
+
+@rule(PositionBias)
+def bias_of_each_pair(node: PositionBias, values: Values, point: Point) -> Matrix:
+    """The number at every pair of positions."""
+    bias = np.empty(point.shape(node), dtype=object)
+    names = [position.name for position in node.positions]
+    for place in np.ndindex(*bias.shape):
+        at = place if node.axis == 0 else place[::-1]
+        scalars = {**point.scalars, **dict(zip(names, at, strict=True))}
+        bias[place] = scalar_value(node.body, replace(point, scalars=scalars))
+    return bias
 
 
 def _map(matrix: Matrix, function: Callable[[Any], Any]) -> Matrix:
@@ -259,6 +369,7 @@ def _function(name: str) -> ScalarRule:
 SCALAR_RULES: dict[type[sympy.Basic], ScalarRule] = {
     Dim: lambda expr, point: point.arithmetic.mpf(point.sizes[expr.name]),
     Scalar: lambda expr, point: number(point.scalars[expr.name], point.arithmetic),
+    PositionSymbol: lambda expr, point: number(point.scalars[expr.name], point.arithmetic),
     sympy.Rational: lambda expr, point: point.arithmetic.mpf(int(expr.p)) / int(expr.q),
     type(sympy.E): lambda expr, point: point.arithmetic.exp(point.arithmetic.mpf(1)),
     sympy.Add: _sum,

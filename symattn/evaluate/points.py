@@ -11,18 +11,22 @@ Everything is drawn from the `random.Random` that the caller gives, and follows 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import sympy
 
 from symattn.errors import SizeError
 from symattn.nodes.core import Node
+from symattn.nodes.masks import BooleanInput
 from symattn.tags import Quotient, Relations, Size
 
 Rows = tuple[tuple[Fraction, ...], ...]
+Booleans = tuple[Any, ...]
+"""Rows of booleans: a tuple of them for each axis."""
 
 _TRIES = 200
 
@@ -179,13 +183,25 @@ def random_rows(rows: int, columns: int, rng: Random, entries: Entries) -> Rows:
     )
 
 
+def random_booleans(sizes: Sequence[int], rng: Random) -> Booleans:
+    """Return nested rows of booleans; a row may be all False, since masks may allow nothing.
+
+    >>> random_booleans([2, 3], Random(4))
+    ((True, False, True), (False, False, False))
+    """
+    if len(sizes) > 1:
+        return tuple(random_booleans(sizes[1:], rng) for _ in range(sizes[0]))
+    part = rng.choice((0.0, 0.5, 0.5, 0.8))
+    return tuple(rng.random() < part for _ in range(sizes[0]))
+
+
 def random_inputs(
-    inputs: Iterable[Node],
+    inputs: Iterable[Node | BooleanInput],
     sizes: Mapping[str, int],
     rng: Random,
     entries: Entries = Entries.GENERIC,
     relations: Relations | None = None,
-) -> dict[Node, Rows]:
+) -> dict[Any, Any]:
     """Return a matrix for every input; one name with sizes that the relations equate is one matrix.
 
     >>> from symattn.nodes import dims, matrix
@@ -195,13 +211,17 @@ def random_inputs(
     ((Fraction(-1, 2), Fraction(-1, 1)),)
     """
     rewrite = (relations or Relations()).rewrite
-    drawn: dict[tuple[str, Size, Size], Rows] = {}
-    values: dict[Node, Rows] = {}
+    drawn: dict[tuple[str, tuple[Size, ...]], Rows | Booleans] = {}
+    values: dict[Node | BooleanInput, Rows | Booleans] = {}
     for symbol in inputs:
-        rows, columns = symbol.sizes
-        key = symbol.label, rewrite(rows), rewrite(columns)
+        key = symbol.label, tuple(rewrite(size) for size in symbol.sizes)
         if key not in drawn:
-            drawn[key] = random_rows(rows.value(sizes), columns.value(sizes), rng, entries)
+            shape = [size.value(sizes) for size in symbol.sizes]
+            drawn[key] = (
+                random_booleans(shape, rng)
+                if isinstance(symbol, BooleanInput)
+                else random_rows(shape[0], shape[1], rng, entries)
+            )
         values[symbol] = drawn[key]
     return values
 

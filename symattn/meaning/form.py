@@ -13,14 +13,14 @@ object.  A **place** is what stands between the brackets: a tuple of indices, ou
 axis of size one has the empty place, a merged axis (heads × features) has one index a factor, and
 the order matters: ``(h, d_v)`` is head-major and is not ``(d_v, h)``.
 
-Invariant: forms are immutable, and a binder (`Sum`, `Maximum`, `Softmax`) owns its index, which is
-used nowhere else.
+Invariant: forms are immutable, and a binder (`Sum`, `Maximum`, `Softmax`, `Blocks`) owns its index,
+which is used nowhere else.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -146,6 +146,27 @@ class Softmax:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """One part of a direct sum of axes: its size, and the form read at a place in it."""
+
+    size: Size
+    place: Place
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A direct sum read at a place: its axis is that of the parts, one after another.
+
+    Where the place lies in a part, the value is that of the part's form, counted from the beginning
+    of the part: ``[q; k]`` at c is ``q[c]`` for c < d_q, and ``k[c − d_q]`` from there on.
+    """
+
+    at: Place
+    parts: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Truth:
     """``[condition]``: 1 where it holds and 0 where it does not."""
 
@@ -206,6 +227,7 @@ Form = (
     | Sum
     | Maximum
     | Softmax
+    | Blocks
     | Truth
 )
 
@@ -253,6 +275,8 @@ def children(form: Form | Condition) -> Iterator[Form | Condition]:
             yield inner
             if allowed is not None:
                 yield allowed
+        case Blocks(_, parts):
+            yield from (part.form for part in parts)
         case AtMost(left, right) | Both(left, right):
             yield left
             yield right
@@ -272,7 +296,98 @@ def places(form: Form | Condition) -> Iterator[tuple[Size | None, Place]]:
             yield None, right
         case Softmax(index, _, at, _):
             yield index.size, at
+        case Blocks(at, _):
+            yield None, at
         case _:
             pass
     for child in children(form):
         yield from places(child)
+
+
+Key = tuple[str, tuple[Size, ...]]
+"""An input: its name and its sizes."""
+
+Reading = Callable[[tuple[Place, ...]], Form]
+"""What stands for an input: its entry at given places, a new form at each call."""
+
+
+def substitute(
+    form: Form,
+    entries: Mapping[Key, Reading],
+    parameters: Mapping[str, Reading] | None = None,
+) -> Form:
+    """Return a form in which entries of some inputs, and some scalars, are something else.
+
+    >>> c, n, i = Index(Size.tag("d")), (Size.tag("d"), Size.of(1)), Index(Size.tag("n"))
+    >>> column = {("q", n): lambda at: Entry("Q", (Size.tag("d"), Size.tag("n")), (at[0], (i,)))}
+    >>> read = substitute(Sum(c, Entry("q", n, ((c,), ()))), column)
+    >>> read.body.name, read.index == c, read.body.places[0] == (read.index,)
+    ('Q', False, True)
+
+    Every binder of the result is a new one, so that a form may be substituted into many times and
+    no index is bound twice; nothing is captured, for what is read has indices of its own.
+    """
+    return _Substitution(entries, parameters or {}).form(form, {})
+
+
+class _Substitution:
+    """Copies a form; ``to`` says what each index around a part is called in the copy."""
+
+    def __init__(self, entries: Mapping[Key, Reading], parameters: Mapping[str, Reading]) -> None:
+        self.entries = entries
+        self.parameters = parameters
+
+    def form(self, form: Form, to: Mapping[Index, Index]) -> Form:
+        match form:
+            case Number() | Extent():
+                return form
+            case Parameter(name):
+                return self.parameters[name](()) if name in self.parameters else form
+            case Entry(name, sizes, at):
+                read = tuple(_renamed(one, to) for one in at)
+                replaced = self.entries.get((name, sizes))
+                return Entry(name, sizes, read) if replaced is None else replaced(read)
+            case Position(at):
+                return Position(_renamed(at, to))
+            case Add(terms):
+                return Add(tuple(self.form(term, to) for term in terms))
+            case Mul(factors):
+                return Mul(tuple(self.form(factor, to) for factor in factors))
+            case Power(base, exponent):
+                return Power(self.form(base, to), exponent)
+            case Apply(function, argument):
+                return Apply(function, self.form(argument, to))
+            case Truth(condition):
+                return Truth(self.condition(condition, to))
+            case Blocks(at, parts):
+                return Blocks(_renamed(at, to), tuple(self.block(part, to) for part in parts))
+            case Sum(index, body) | Maximum(index, body):
+                fresh = Index(index.size, index.hint)
+                return type(form)(fresh, self.form(body, {**to, index: fresh}))
+            case Softmax(index, body, at, allowed):
+                fresh = Index(index.size, index.hint)
+                inner = {**to, index: fresh}
+                where = None if allowed is None else self.condition(allowed, inner)
+                return Softmax(fresh, self.form(body, inner), _renamed(at, to), where)
+
+    def block(self, part: Block, to: Mapping[Index, Index]) -> Block:
+        fresh = tuple(Index(index.size, index.hint) for index in part.place)
+        inner = {**to, **dict(zip(part.place, fresh, strict=True))}
+        return Block(part.size, fresh, self.form(part.form, inner))
+
+    def condition(self, condition: Condition, to: Mapping[Index, Index]) -> Condition:
+        match condition:
+            case Same(left, right):
+                return Same(_renamed(left, to), _renamed(right, to))
+            case AtMost(left, right):
+                return AtMost(self.form(left, to), self.form(right, to))
+            case Allowed(name, sizes, at):
+                return Allowed(name, sizes, tuple(_renamed(one, to) for one in at))
+            case Not(inner):
+                return Not(self.condition(inner, to))
+            case Both(left, right):
+                return Both(self.condition(left, to), self.condition(right, to))
+
+
+def _renamed(at: Place, to: Mapping[Index, Index]) -> Place:
+    return tuple(to.get(index, index) for index in at)

@@ -10,6 +10,7 @@ from symattn.nodes.algebra import (
     hadamard,
 )
 from symattn.nodes.along_axis import MaxAlong, Softmax, max, softmax
+from symattn.nodes.blocks import Concat, concat
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import (
     Elementwise,
@@ -28,6 +29,7 @@ from symattn.nodes.elementwise import (
     tanh,
 )
 from symattn.nodes.given import assuming
+from symattn.nodes.indicators import Indicator, indicator
 from symattn.nodes.inputs import (
     IdentityMatrix,
     InputMatrix,
@@ -38,29 +40,61 @@ from symattn.nodes.inputs import (
     ones,
     vector,
 )
+from symattn.nodes.known_masks import (
+    Causal,
+    Keep,
+    Padding,
+    Prefix,
+    Window,
+    causal,
+    keep,
+    padding,
+    prefix,
+    window,
+)
+from symattn.nodes.masks import BooleanInput, Complement, Intersection, Mask, Union
+from symattn.nodes.pairs import BoundVector, Pairwise, pairwise
+from symattn.nodes.positions import PositionBias, positional
 from symattn.nodes.program import Program
 from symattn.nodes.scalars import Scalar, scalar
 from symattn.nodes.sizes import Dim, dim, dims
 
 __all__ = [
+    "BooleanInput",
+    "Causal",
+    "Complement",
+    "BoundVector",
+    "Concat",
     "Dim",
     "Elementwise",
     "Hadamard",
     "IdentityMatrix",
+    "Indicator",
     "InputMatrix",
     "InputVector",
+    "Intersection",
+    "Keep",
+    "Mask",
     "MatrixProduct",
     "MatrixSum",
     "MaxAlong",
     "Negated",
     "Node",
     "Ones",
+    "Padding",
+    "Prefix",
+    "Pairwise",
+    "PositionBias",
     "Program",
     "Quotient",
     "Scalar",
     "Softmax",
     "Transposed",
+    "Union",
+    "Window",
     "assuming",
+    "causal",
+    "concat",
     "cos",
     "dim",
     "dims",
@@ -68,10 +102,16 @@ __all__ = [
     "function",
     "hadamard",
     "identity",
+    "indicator",
+    "keep",
     "log",
     "matrix",
     "max",
     "ones",
+    "padding",
+    "prefix",
+    "pairwise",
+    "positional",
     "reciprocal",
     "relu",
     "scalar",
@@ -84,4 +124,5 @@ __all__ = [
     "square",
     "tanh",
     "vector",
+    "window",
 ]

@@ -6,6 +6,7 @@ each row, and ``over=`` names the tag that is summed over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar, cast
 
@@ -15,6 +16,7 @@ from symattn.errors import AxisError
 from symattn.meaning.form import (
     MINUS_ONE,
     Add,
+    Allowed,
     Apply,
     Form,
     Index,
@@ -22,15 +24,22 @@ from symattn.meaning.form import (
     Mul,
     Place,
     Softmax as SoftmaxForm,
+    Truth,
+    place,
 )
-from symattn.nodes.arrays import ArrayContext
+from symattn.nodes.arrays import ArrayContext, condition_code, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.fixes import facts
 from symattn.nodes.given import in_force
+from symattn.nodes.masks import Mask, as_mask
 from symattn.nodes.sizes import size_of
 from symattn.notation.code import brief
+from symattn.notation.names import identifier
 from symattn.notation.rows import Binding, Kind, Notation
 from symattn.tags import Size
+
+Named = Callable[[str, str], str]
+"""Gives a name to an array of positions, by its role and its source."""
 
 _EVERY = ("every column", "every row")
 
@@ -58,6 +67,10 @@ class _AlongAxis(Node):
         """The matrix alone; the axis is not an operand."""
         return self.matrices
 
+    def along(self, matrix: Node, axis: int) -> Node:
+        """Return the same operation, under the same mask, on a matrix along an axis."""
+        return type(self)(matrix, sympy.Integer(axis), *self.args[2:])
+
     @property
     def over(self) -> Size:
         """The size of the axis that it runs along."""
@@ -80,25 +93,114 @@ class Softmax(_AlongAxis):
     call = "softmax"
 
     @classmethod
+    def _accept(cls, operand: Any, axis: Any, mask: Any = None) -> Arguments:
+        along = super()._accept(operand, axis)
+        return along if mask is None else (*along, as_mask(mask, "mask="))
+
+    @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
-        return cast(Node, operands[0]).sizes
+        sizes = cast(Node, operands[0]).sizes
+        for mask in operands[2:]:
+            cast(Mask, mask).require(*queries_and_keys(sizes, operands[1]), agreement)
+        return sizes
+
+    @property
+    def mask(self) -> Mask | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Which queries may attend to which keys, or None where all may."""
+        return next((part for part in self.args if isinstance(part, Mask)), None)
 
     def meaning(self, row: Place, column: Place) -> Form:
-        """``softmax_t(X[t, j])[i]``; along an axis of size one ``e^{x - x}``, defined as x is."""
+        """``softmax_t(X[t, j])[i]``, 0 where a mask allows none.
+
+        Along an axis of size one it is ``e^{x - x}``, defined as x is.
+        """
         index, entry, read = self._bound(row, column)
+        mask = self.mask
+        alone = Apply("exp", Add((entry, Mul((MINUS_ONE, entry)))))
+        if mask is None:
+            return alone if index is None else SoftmaxForm(index, entry, read)
+        query = (column, row)[self.axis]
+        key: Place = () if index is None else (index,)
+        allowed = mask.condition(query, key, queries_and_keys(self.sizes, self.axis))
         if index is None:
-            return Apply("exp", Add((entry, Mul((MINUS_ONE, entry)))))
-        return SoftmaxForm(index, entry, read)
+            return Mul((Truth(allowed), alone))
+        return SoftmaxForm(index, entry, read, allowed)
 
     def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
         """Return the exponentials, with the maximum subtracted, over their sum."""
         axis = self.axis - 2
+        if self.mask is not None:
+            where, least = context.call("where"), f"{context.call('finfo')}(x.dtype).min"
+            selected = f"{where}({self.allowed_code('x', context)}, x, -{context.call('inf')})"
+            largest = f"{context.call('maximum')}(x.max(axis={axis}, keepdims=True), {least})"
+            shifted = f"x - {largest} if x.shape[{axis}] else x"
+            # A sum of nothing is 0, and 0/1 is 0.
+            return (
+                f"(lambda x: (lambda x: (lambda e: (lambda z: e / (z + (z == 0)))"
+                f"(e.sum(axis={axis}, keepdims=True)))"
+                f"({context.call('exp')}({shifted})))({selected}))({operands[0]})"
+            )
         # Over an empty axis there is no maximum, and the empty weights sum to zero.
         shifted = f"x - x.max(axis={axis}, keepdims=True) if x.shape[{axis}] else x"
         return (
             f"(lambda x: (lambda e: e / e.sum(axis={axis}, keepdims=True))"
             f"({context.call('exp')}({shifted})))({operands[0]})"
         )
+
+    def allowed_code(
+        self, scores: str, context: ArrayContext, named: Named = lambda role, code: code
+    ) -> str:
+        """Return the source of the mask as booleans that broadcast with the array of scores."""
+        assert self.mask is not None
+        return mask_code(self.mask, self.sizes, self.axis, context, scores, named)
+
+
+def queries_and_keys(sizes: tuple[Size, Size], axis: Any) -> tuple[Size, Size]:
+    """Return the numbers of queries and of keys of scores whose softmax runs along an axis.
+
+    >>> queries_and_keys((Size.tag("m"), Size.tag("n")), 0)
+    (Size('n'), Size('m'))
+    """
+    return (sizes[1], sizes[0]) if int(axis) == 0 else sizes
+
+
+def mask_code(
+    mask: Mask,
+    sizes: tuple[Size, Size],
+    axis: int,
+    context: ArrayContext,
+    array: str = "",
+    named: Named = lambda role, code: code,
+) -> str:
+    """Return the source of a mask in the layout whose keys lie along an axis.
+
+    >>> from symattn.nodes.known_masks import causal
+    >>> context = ArrayContext("numpy.{}".format, str, "float")
+    >>> mask_code(causal("top_left"), (Size.tag("m"), Size.tag("n")), 0, context)
+    'numpy.arange(m)[:, None] <= numpy.arange(n)'
+
+    Positions are counted along the axes of ``array``, if there is one; ``named`` may give those of
+    the queries ("i") and of the keys ("j") a name.
+    """
+    query, key = (place(size) for size in queries_and_keys(sizes, axis))
+    condition = mask.condition(query, key, queries_and_keys(sizes, axis))
+    columns = {True: "", False: "[:, None]"}
+
+    def position(at: Place) -> str:
+        if not at:  # an array all the same: ~ of Python's True is -2
+            return f"{context.call('arange')}(1)"
+        along = axis if at == key else 1 - axis
+        extent = f"{array}.shape[{along - 2}]" if array else size_code(sizes[along], context)
+        code = f"{context.call('arange')}({extent}){columns[along == 1]}"
+        return named("j" if at == key else "i", code)
+
+    def given(allowed: Allowed) -> str:
+        name = identifier(allowed.name)
+        if len(allowed.places) == 2:
+            return f"{name}.swapaxes(-1, -2)" if axis == 0 else name
+        return f"{name}[..., :, None]" if axis == 0 else f"{name}[..., None, :]"
+
+    return condition_code(condition, position, given, context)
 
 
 class MaxAlong(_AlongAxis):
@@ -122,7 +224,7 @@ class MaxAlong(_AlongAxis):
         return f"{operands[0]}.max(axis={self.axis - 2}, keepdims=True)"
 
 
-def softmax(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
+def softmax(x: Any, *, axis: int | None = None, over: Any = None, mask: Any = None) -> Node:
     """Return the softmax of a matrix along one axis: exponentials over their sum.
 
     >>> import symattn as sa
@@ -134,8 +236,13 @@ def softmax(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
     ``axis=0``: every column sums to one; ``axis=1``: every row does; ``over=`` names the size of
     the axis instead.  Raises `AxisError` if neither or both are given, if the tag is not there, or
     if it names both axes (self-attention: n × n).
+
+    With a ``mask=`` (`causal`, `window`, …) only the keys that a query may attend to take part, and
+    a query without any has weights that are all zero; keys lie along the axis, queries along the
+    other.  Raises `MaskError` for what is no mask, `AlignmentError` where an alignment is missing.
     """
-    return Softmax(*_along("softmax", x, axis, over))
+    along = _along("softmax", x, axis, over)
+    return Softmax(*along) if mask is None else Softmax(*along, as_mask(mask, "mask="))
 
 
 def max(x: Any, *, axis: int | None = None, over: Any = None) -> Node:

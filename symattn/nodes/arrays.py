@@ -7,12 +7,28 @@ one on a line each, and this module nests them into the single expression that S
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from symattn.errors import NotSupportedError
-from symattn.meaning.form import Add, Apply, Extent, Form, Mul, Number, Parameter, Power
+from symattn.meaning.form import (
+    Add,
+    Allowed,
+    Apply,
+    AtMost,
+    Both,
+    Condition,
+    Extent,
+    Form,
+    Mul,
+    Not,
+    Number,
+    Parameter,
+    Place,
+    Position,
+    Power,
+)
 from symattn.notation.names import identifier
 from symattn.tags import Quotient, Size
 
@@ -96,6 +112,58 @@ def scalar_code(form: Form, context: ArrayContext) -> str:
             raise NotSupportedError(f"array code for the scalar {form}")
 
 
+def condition_code(
+    condition: Condition,
+    position: Callable[[Place], str],
+    given: Callable[[Allowed], str],
+    context: ArrayContext,
+) -> str:
+    """Return the source of a condition on arrays of positions: an array of booleans.
+
+    ``position`` spells a place as numbers, ``given`` a boolean input.
+
+    >>> context = ArrayContext("numpy.{}".format, "{}_size".format, "float")
+    >>> at_most = AtMost(Position(()), Extent(Size.tag("n")))
+    >>> condition_code(at_most, lambda place: "j", lambda allowed: "keep", context)
+    'j <= n_size'
+    """
+
+    def write(condition: Condition) -> str:
+        match condition:
+            case AtMost(left, right):
+                return f"{number(left)} <= {number(right)}"
+            case Not(AtMost(left, right)):
+                return f"{number(right)} < {number(left)}"
+            case Not(Both(Not(left), Not(right))):
+                return f"({write(left)}) | ({write(right)})"
+            case Not(inner):
+                return f"~({write(inner)})"
+            case Both(left, right):
+                return f"({write(left)}) & ({write(right)})"
+            case Allowed():
+                return given(condition)
+            case _:
+                raise NotSupportedError(f"array code for the condition {condition}")
+
+    def number(form: Form) -> str:
+        match form:
+            case Position(at):
+                return position(at)
+            case Add((first, *rest)):
+                return number(first) + "".join(map(signed, rest))
+            case _:
+                return scalar_code(form, context)
+
+    def signed(term: Form) -> str:
+        match term:
+            case Mul((Number(value), inner)) if value == -1:
+                return f" - {number(inner)}"
+            case _:
+                return f" + {number(term)}"
+
+    return write(condition)
+
+
 def inline(root: Node, call: Callable[[str], str]) -> str:
     """Return one expression that computes a whole formula from arrays named like its inputs.
 
@@ -117,12 +185,29 @@ def inline(root: Node, call: Callable[[str], str]) -> str:
         extent=lambda tag: axes.get(tag, identifier(tag)),
         dtype=f"{identifier(first)}.dtype" if first else "float",
     )
-    code: dict[Node, str] = {}
+    return nested(root, {}, context)
+
+
+def nested(root: Node, known: Mapping[Node, str], context: ArrayContext) -> str:
+    """Return one expression that computes a formula, given the source of some of its nodes.
+
+    >>> import symattn as sa
+    >>> X = sa.matrix("X", *sa.dims("n m"))
+    >>> context = ArrayContext("numpy.{}".format, "{}_size".format, "float")
+    >>> nested(X.T, {X: "x[0]"}, context)
+    'x[0].swapaxes(-1, -2)'
+    """
+    code = dict(known)
     for node in root.walk():
+        if node in code:
+            continue
         matrices = iter(node.matrices)
-        parts = tuple(
-            scalar_code(part, context) if isinstance(part, Form) else code[next(matrices)]
-            for part in node.parts
-        )
+        if node.bodies:  # the parts of a score are its body's, its operands are matrices
+            parts = tuple(code[operand] for operand in matrices)
+        else:
+            parts = tuple(
+                scalar_code(part, context) if isinstance(part, Form) else code[next(matrices)]
+                for part in node.parts
+            )
         code[node] = node.array_code(parts, context)
     return code[root]

@@ -31,7 +31,8 @@ from symattn.nodes.depth import shallow_enough
 from symattn.nodes.given import Agreement, Given, in_force
 from symattn.nodes.guarded import refuse_text
 from symattn.nodes.hooks import WrittenExpr
-from symattn.nodes.scalars import Scalar, as_scalar, scalar_form
+from symattn.nodes.masks import BooleanInput, Mask
+from symattn.nodes.scalars import PositionSymbol, Scalar, as_scalar, scalar_form
 from symattn.nodes.sizes import Dim, expression_of, size_of
 from symattn.nodes.substitution import pairs_of
 from symattn.notation.code import brief
@@ -152,6 +153,7 @@ class Node(WrittenExpr):
     notation: Notation
     label: str = ""
     axis: int | None = None
+    mask: Mask | None = None
     sizes: tuple[Size, Size]
     given: Relations
     tags: tuple[str, ...]
@@ -243,15 +245,37 @@ class Node(WrittenExpr):
         for node in self.walk():
             if node.is_input:
                 found.add(node)
-            elif not node.is_sized:
-                scalars = (o for o in node.operands if not isinstance(o, Node))
-                found.update(*(scalar.free_symbols for scalar in scalars))
-        return found
+            if node.mask is not None:
+                found |= node.mask.free_symbols
+            found.update(*(value.free_symbols for value in node.values))
+        return {symbol for symbol in found if not isinstance(symbol, PositionSymbol)}
 
     is_input: ClassVar[bool] = False
     """Whether the node is an input: a named matrix."""
     is_sized: ClassVar[bool] = False
     """Whether the arguments of the node are sizes (ones, an identity) rather than operands."""
+
+    is_bound: ClassVar[bool] = False
+    """Whether the node is a vector that a score binds, which is no input of the whole."""
+
+    @property
+    def values(self) -> Arguments:
+        """The scalars in the node itself; sizes are none."""
+        if self.is_sized:
+            return ()
+        return tuple(operand for operand in self.operands if not isinstance(operand, Node))
+
+    @property
+    def bodies(self) -> tuple[Node, ...]:
+        """Expressions that are read at vectors bound by the node; `walk` does not enter them."""
+        return ()
+
+    def everything(self) -> Iterator[Node]:
+        """Yield every node of the expression, and those of the bodies in it."""
+        for node in self.walk():
+            for body in node.bodies:
+                yield from body.everything()
+            yield node
 
     def walk(self) -> Iterator[Node]:
         """Yield every node of the expression once, operands before what uses them, in order."""
@@ -269,6 +293,19 @@ class Node(WrittenExpr):
     def inputs(self) -> tuple[Node, ...]:
         """The named matrices of the expression, in order of appearance."""
         return tuple(node for node in self.walk() if node.is_input)
+
+    def booleans(self) -> tuple[BooleanInput, ...]:
+        """The boolean arrays that the masks of the expression are given at run time."""
+        found = (array for node in self.walk() for array in node.mask_arrays)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def mask_arrays(self) -> tuple[BooleanInput, ...]:
+        """The boolean arrays that the mask of this node alone is given."""
+        if self.mask is None:
+            return ()
+        keys = 0 if self.axis == 0 else 1
+        return self.mask.arrays((self.sizes[1 - keys], self.sizes[keys]))
 
     def scalars(self) -> tuple[Scalar, ...]:
         """The scalar inputs of the expression, by name."""

@@ -86,6 +86,16 @@ def _expression(form: Form, x: sympy.Expr) -> sympy.Expr:
             raise NotSupportedError(f"a scalar for {form}")
 
 
+class PositionSymbol(sympy.Symbol):
+    """The position of a query or key in a bias: a whole number, bound by the bias."""
+
+    __slots__ = ()
+
+    def __new__(cls, name: str, **_assumptions: Any) -> PositionSymbol:
+        symbol = super().__new__(cls, check_name(name), integer=True, nonnegative=True)
+        return symbol  # pyright: ignore[reportReturnType]
+
+
 def scalar(name: str, *, positive: bool = False) -> Scalar:
     """Return a scalar input: a finite real number.
 
@@ -160,7 +170,7 @@ def _own(expr: sympy.Expr, tags: frozenset[str]) -> sympy.Expr:
 
 def _symbol(symbol: Any, tags: frozenset[str]) -> sympy.Symbol:
     """Return our symbol of that name: the tag, if one has it, or a scalar."""
-    if isinstance(symbol, (Dim, Scalar)):
+    if isinstance(symbol, (Dim, Scalar, PositionSymbol)):
         return symbol
     if type(symbol) is not sympy.Symbol or not symbol.is_commutative or symbol.is_real is False:
         raise NotAnOperandError(str(symbol), "it is not a real number with a name; see sa.scalar")
@@ -182,6 +192,8 @@ def scalar_form(expr: Any) -> Form:
         return Extent(size_of(expr))
     if isinstance(expr, Scalar):
         return Parameter(expr.name, bool(expr.is_positive))
+    if isinstance(expr, PositionSymbol):  # the bias that binds it says where it is read
+        return Parameter(expr.name)
     if isinstance(expr, sympy.Rational):
         return Number(Fraction(int(expr.p), int(expr.q)))
     if expr is sympy.E:

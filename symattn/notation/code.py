@@ -16,6 +16,10 @@ from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.names import identifier
 from symattn.notation.printer import Printer, Written
 from symattn.notation.rows import Binding, Kind, Printable
+from symattn.tags import Size
+
+LAYOUT_OF_QUERIES = {0: "row", 1: "column", None: ""}
+"""The layout in which queries stand along an axis of the scores."""
 
 
 def python(expr: Printable | Form) -> str:
@@ -131,8 +135,36 @@ class PythonPrinter(Printer):
         return self._along_axis("max", node)
 
     def _along_axis(self, label: str, node: Printable) -> Written:
-        axis = () if node.axis is None else (f"axis={node.axis}",)
-        return self._called(label, self.write(node.parts[0]).text, *axis)
+        arguments = () if node.axis is None else (f"axis={node.axis}",)
+        if node.mask is not None:
+            arguments += (f"mask={node.mask.python(self._size_text)}",)
+        return self._called(label, self.write(node.parts[0]).text, *arguments)
+
+    def indicator(self, node: Printable) -> Written:
+        assert node.mask is not None
+        sizes = map(self._size_text, node.sizes)
+        mask = node.mask.python(self._size_text)
+        return self._called("indicator", mask, *sizes, f"axis={node.axis}")
+
+    def _size_text(self, size: Size) -> str:
+        return self.size(size).text
+
+    def concat(self, node: Printable) -> Written:
+        parts = (self.write(part).text for part in node.parts)
+        return self._called("concat", *parts, f"axis={node.axis}")
+
+    def pairs(self, node: Printable) -> Written:
+        score, q, k, *data = (self.write(part).text for part in node.parts)
+        layout = f"layout={LAYOUT_OF_QUERIES[node.axis]!r}"
+        return self._called("pairwise", f"lambda {q}, {k}: {score}", *data, layout)
+
+    def positions(self, node: Printable) -> Written:
+        names = ", ".join(self.name(name).text for name in node.label.split(","))
+        sizes = [self.size(size).text for size in node.sizes]
+        counts = sizes if node.axis == 0 else sizes[::-1]
+        layout = f"layout={LAYOUT_OF_QUERIES[node.axis]!r}"
+        bias = f"lambda {names}: {self.write(node.parts[0]).text}"
+        return self._called("positional", bias, *counts, layout)
 
     def ones(self, node: Printable) -> Written:
         return self._called("ones", *(self.size(size).text for size in node.sizes))

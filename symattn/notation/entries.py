@@ -12,32 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from symattn.meaning.form import (
-    Allowed,
-    AtMost,
-    Both,
-    Condition,
+    Blocks,
     Entry,
-    Extent,
     Form,
     Index,
     Maximum,
     Mul,
-    Not,
-    Parameter,
-    Place,
-    Position,
-    Same,
     Softmax,
     Sum,
     Truth,
-    children,
     places,
 )
+from symattn.notation.conditions import ConditionRules, names_in, parts_of
 from symattn.notation.dialects import dialect_named
-from symattn.notation.glyphs import latex_name, latex_script, text_name
-from symattn.notation.names import check_name, parse_name
+from symattn.notation.glyphs import latex_script
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.printer import Printer, Written
+from symattn.notation.printer import Written
 from symattn.notation.rows import Binding
 from symattn.notation.terminal import TextPrinter
 from symattn.notation.tex import LatexPrinter
@@ -85,7 +75,7 @@ def entry_latex(
     return printer.dialect_of(printer.begin(form, names or {}).text)
 
 
-class EntryRules(Printer):
+class EntryRules(ConditionRules):
     """What text and LaTeX of index forms share: the naming of indices, and one rule a form."""
 
     names: dict[Index, str]
@@ -94,7 +84,7 @@ class EntryRules(Printer):
     def begin(self, form: Form, names: Mapping[Index, str]) -> Written:
         """Write a form whose free indices have these names."""
         self.names = dict(names)
-        self.reserved = set(_names_in(form))
+        self.reserved = set(names_in(form))
         bound = set(_indices_bound_in(form))
         for _, at in places(form):
             for index in at:
@@ -123,19 +113,11 @@ class EntryRules(Printer):
         del self.names[index]
         return self.letter(name), inside
 
-    def _read(self, at: Place) -> str:
-        """Write a place; a merged axis is a pair, and an axis of size one is not written."""
-        letters = [self.letter(self.names[index]) for index in at]
-        return letters[0] if len(letters) == 1 else f"({','.join(letters)})" if letters else ""
-
     # Rules.
 
     def _entry(self, form: Entry) -> Written:
-        read = [letters for at in form.places if (letters := self._read(at))]
+        read = [letters for at in form.places if (letters := self.read(at))]
         return self.entry(form.name, read) if read else self.name(form.name)
-
-    def _position(self, form: Position) -> Written:
-        return Written(self._read(form.at) or "0", Binding.ATOM)
 
     def _sum_over(self, form: Sum) -> Written:
         factors = form.body.factors if isinstance(form.body, Mul) else (form.body,)
@@ -150,7 +132,7 @@ class EntryRules(Printer):
         return self.applied(self.big("max", letter), body, "")
 
     def _softmax_at(self, form: Softmax) -> Written:
-        at = self._read(form.at)
+        at = self.read(form.at)
 
         def write() -> tuple[Written, str]:
             where = "" if form.allowed is None else self.condition(form.allowed)
@@ -159,16 +141,28 @@ class EntryRules(Printer):
         letter, (body, where) = self._bound(form.index, _ALONG, write)
         return self.applied(self.big("softmax", letter, where), body, at)
 
+    def _blocks(self, form: Blocks) -> Written:
+        at = self.read(form.at)
+        written: list[Written] = []
+        for part in form.parts:
+            letters = [self._fresh(index.hint, _ALONG) for index in part.place]
+            self.names.update(zip(part.place, letters, strict=True))
+            inside = self.scalar(part.form)
+            for index in part.place:
+                del self.names[index]
+            written.append(self.block([self.letter(name) for name in letters], inside))
+        return self.stacked(written, at)
+
     def _truth(self, form: Truth) -> Written:
         return Written(f"[{self.condition(form.condition)}]", Binding.ATOM)
 
     SCALARS: ClassVar = {
-        **Printer.SCALARS,
+        **ConditionRules.SCALARS,
         Entry: _entry,
-        Position: _position,
         Sum: _sum_over,
         Maximum: _max_over,
         Softmax: _softmax_at,
+        Blocks: _blocks,
         Truth: _truth,
     }
 
@@ -180,66 +174,20 @@ class EntryRules(Printer):
         last = Written(last.text, Binding.PRODUCT, last.tall)
         return self.product([*written, last]) if written else last
 
-    # Conditions.
-
-    def condition(self, condition: Condition) -> str:
-        """Write a condition, without the brackets that make it 0 or 1."""
-        signs = self.signs
-        match condition:
-            case Not(Both(Not(left), Not(right))):
-                return self._pair(left, signs["or"], right)
-            case Not(AtMost(left, right)):
-                return self._compared(left, ">", right)
-            case Not(Same(left, right)):
-                return f"{self._read(left) or '0'} {signs['≠']} {self._read(right) or '0'}"
-            case Not(inner):
-                return f"{signs['not']} {self._held_condition(inner)}"
-            case Both(left, right):
-                return self._pair(left, signs["and"], right)
-            case AtMost(left, right):
-                return self._compared(left, signs["≤"], right)
-            case Same(left, right):
-                return f"{self._read(left) or '0'} = {self._read(right) or '0'}"
-            case Allowed(name, sizes, read):
-                return self._entry(Entry(name, sizes, read)).text
-
-    def _compared(self, left: Form, sign: str, right: Form) -> str:
-        return f"{self.scalar(left).text} {sign} {self.scalar(right).text}"
-
-    def _pair(self, left: Condition, sign: str, right: Condition) -> str:
-        return f"{self._held_condition(left)} {sign} {self._held_condition(right)}"
-
-    def _held_condition(self, condition: Condition) -> str:
-        text = self.condition(condition)
-        composite = isinstance(condition, Both) or (
-            isinstance(condition, Not) and isinstance(condition.condition, Both)
-        )
-        return f"({text})" if composite else text
-
     # Words.
 
-    signs: ClassVar[Mapping[str, str]]
-
-    @abstractmethod
-    def letter(self, name: str) -> str: ...
-    @abstractmethod
-    def entry(self, name: str, read: Sequence[str]) -> Written: ...
     @abstractmethod
     def big(self, operation: str, letter: str, where: str = "") -> str: ...
     @abstractmethod
     def applied(self, label: str, body: Written, at: str) -> Written: ...
+    @abstractmethod
+    def block(self, letters: Sequence[str], inside: Written) -> Written: ...
+    @abstractmethod
+    def stacked(self, blocks: Sequence[Written], at: str) -> Written: ...
 
 
 class EntryTextPrinter(EntryRules, TextPrinter):
     """Index forms as text."""
-
-    signs: ClassVar = {"or": "or", "and": "and", "not": "not", "≤": "≤", "≠": "≠"}
-
-    def letter(self, name: str) -> str:
-        return name if name.isdigit() else text_name(check_name(name))[0]
-
-    def entry(self, name: str, read: Sequence[str]) -> Written:
-        return Written(f"{text_name(name)[0]}[{','.join(read)}]", Binding.POWER)
 
     def big(self, operation: str, letter: str, where: str = "") -> str:
         sign = {"sum": "Σ", "max": "max", "softmax": self.preset.text_softmax_vector}[operation]
@@ -249,21 +197,16 @@ class EntryTextPrinter(EntryRules, TextPrinter):
         read = f"[{at}]" if at else ""
         return Written(f"{label}({body.text}){read}", Binding.APPLICATION)
 
+    def block(self, letters: Sequence[str], inside: Written) -> Written:
+        held = self.held(inside, Binding.HADAMARD).text
+        return Written(f"({held})_{','.join(letters)}" if letters else held, Binding.ATOM)
+
+    def stacked(self, blocks: Sequence[Written], at: str) -> Written:
+        return Written(f"[{'; '.join(block.text for block in blocks)}][{at}]", Binding.POWER)
+
 
 class EntryLatexPrinter(EntryRules, LatexPrinter):
     """Index forms as LaTeX."""
-
-    signs: ClassVar = {"or": r"\lor", "and": r"\land", "not": r"\lnot", "≤": r"\le", "≠": r"\ne"}
-
-    def letter(self, name: str) -> str:
-        return name if name.isdigit() else latex_name(check_name(name), self.preset)[0]
-
-    def entry(self, name: str, read: Sequence[str]) -> Written:
-        base = latex_name(name, self.preset)[0]
-        if parse_name(name).subscript:  # two subscripts are no LaTeX
-            base = f"({base})"
-        gap = "" if all(len(letter) == 1 for letter in read) else ","
-        return Written(base + latex_script("_", gap.join(read), self.preset), Binding.POWER)
 
     def big(self, operation: str, letter: str, where: str = "") -> str:
         sign = {"sum": r"\sum", "max": r"\max", "softmax": self.preset.softmax_vector}[operation]
@@ -275,27 +218,24 @@ class EntryLatexPrinter(EntryRules, LatexPrinter):
         read = latex_script("_", at, self.preset) if at else ""
         return Written(called.text + read, Binding.APPLICATION, called.tall)
 
+    def block(self, letters: Sequence[str], inside: Written) -> Written:
+        if not letters:
+            return inside
+        script = latex_script("_", ",".join(letters), self.preset)
+        return Written(self.parentheses(inside) + script, Binding.ATOM, inside.tall)
+
+    def stacked(self, blocks: Sequence[Written], at: str) -> Written:
+        rows = r" \\ ".join(block.text for block in blocks)
+        script = latex_script("_", at, self.preset)
+        return Written(
+            rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" + script, Binding.ATOM, tall=True
+        )
+
 
 def _indices_bound_in(form: Form) -> Iterator[Index]:
     """Yield every index that is bound somewhere in a form."""
-    for part in _parts(form):
+    for part in parts_of(form):
         if isinstance(part, (Sum, Maximum, Softmax)):
             yield part.index
-
-
-def _names_in(form: Form) -> Iterator[str]:
-    """Yield the names that an index must not take: scalars, tags used as values, inputs."""
-    for part in _parts(form):
-        if isinstance(part, (Entry, Allowed, Parameter)):
-            yield part.name
-        elif isinstance(part, Extent):
-            yield from part.size.tags
-
-
-def _parts(form: Form) -> Iterator[Form | Condition]:
-    """Yield a form and everything inside it."""
-    pending: list[Form | Condition] = [form]
-    while pending:
-        part = pending.pop()
-        yield part
-        pending.extend(children(part))
+        elif isinstance(part, Blocks):
+            yield from (index for block in part.parts for index in block.place)

@@ -52,6 +52,10 @@ class Printer(ABC):
             Kind.SOFTMAX: self.softmax,
             Kind.MAXIMUM: self.maximum,
             Kind.FUNCTION: self.function,
+            Kind.CONCAT: self.concat,
+            Kind.PAIRS: self.pairs,
+            Kind.POSITIONS: self.positions,
+            Kind.INDICATOR: self.indicator,
             Kind.ONES: self.ones,
             Kind.IDENTITY: self.identity,
         }
@@ -145,6 +149,14 @@ class Printer(ABC):
     def softmax(self, node: Printable) -> Written: ...
     @abstractmethod
     def maximum(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def concat(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def pairs(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def positions(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def indicator(self, node: Printable) -> Written: ...
     @abstractmethod
     def ones(self, node: Printable) -> Written: ...
     @abstractmethod

@@ -6,12 +6,12 @@ rule a kind and know no operation.  Anything with a row and ``parts`` can be pri
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Protocol, runtime_checkable
 
-from symattn.meaning.form import Form
+from symattn.meaning.form import Condition, Form, Place
 from symattn.tags import Size
 
 
@@ -28,8 +28,12 @@ class Kind(Enum):
     SOFTMAX = "softmax of an argument, along rows or columns"
     MAXIMUM = "max of an argument, along rows or columns"
     FUNCTION = "a function applied entry by entry"
+    CONCAT = "parts one on top of the other, or side by side"
+    PAIRS = "a score of two vectors, and what they stand for"
+    POSITIONS = "a number from two positions"
     ONES = "a matrix of ones"
     IDENTITY = "an identity matrix"
+    INDICATOR = "the 0/1 matrix of a mask"
 
 
 class Binding(IntEnum):
@@ -52,12 +56,23 @@ class Notation:
     binding: Binding
 
 
+class PrintableMask(Protocol):
+    """What a printer needs to know of a mask: its condition, and the Python that builds it.
+
+    ``condition`` takes the place of a query, that of a key, and the numbers of queries and keys.
+    """
+
+    def condition(self, query: Place, key: Place, sizes: tuple[Size, Size]) -> Condition: ...
+    def python(self, size: Callable[[Size], str]) -> str: ...
+
+
 class Printable(Protocol):
     """What a printer needs to know of an expression.
 
     ``parts`` are its operands in order (printables, or index forms where a scalar stands);
     ``label`` is a name (of a symbol, of a function) where the kind needs one; ``axis`` is 0 where
-    the operation runs down each column, 1 where it runs along each row, None where it does neither.
+    the operation runs down each column, 1 where it runs along each row, None where it does neither;
+    ``mask`` is one that it is under, or None.
     """
 
     @property
@@ -68,6 +83,8 @@ class Printable(Protocol):
     def label(self) -> str: ...
     @property
     def axis(self) -> int | None: ...
+    @property
+    def mask(self) -> PrintableMask | None: ...
     @property
     def sizes(self) -> tuple[Size, Size]: ...
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import ClassVar
 
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.code import check_printable
+from symattn.notation.conditions import ConditionRules
 from symattn.notation.glyphs import SUPERSCRIPTS, text_name
 from symattn.notation.names import check_name
 from symattn.notation.presets import PRESETS, Preset, chosen_preset
-from symattn.notation.printer import Printer, Written
+from symattn.notation.printer import Written
 from symattn.notation.rows import Binding, NamedLines, Printable, Titled
 from symattn.tags import Size
 
@@ -46,7 +48,7 @@ def text(expr: Printable | Form | NamedLines | Titled, preset: Preset | str | No
     return TextPrinter(chosen_preset(preset, expr)).write(expr).text
 
 
-class TextPrinter(Printer):
+class TextPrinter(ConditionRules):
     """The rules of text."""
 
     def __init__(self, preset: Preset) -> None:
@@ -126,13 +128,33 @@ class TextPrinter(Printer):
         preset = self.preset
         vector = node.sizes[1].is_one
         label = preset.text_softmax_vector if vector else preset.text_softmax_matrix
-        if node.axis is not None and node.axis != preset.axis:
-            label += "_" + LINES[node.axis]
+        said = [LINES[node.axis]] if node.axis is not None and node.axis != preset.axis else []
+        if node.mask is not None:
+            label += f"_{{{', '.join([*said, self.mask_of(node)])}}}"
+        elif said:
+            label += "_" + said[0]
         return Written(f"{label}({self.write(node.parts[0]).text})", Binding.APPLICATION)
 
     def maximum(self, node: Printable) -> Written:
         label = "max" if node.axis is None else "max_" + LINES[node.axis]
         return Written(f"{label}({self.write(node.parts[0]).text})", Binding.APPLICATION)
+
+    def concat(self, node: Printable) -> Written:
+        between = "; " if node.axis == 0 else ", "
+        return Written(
+            f"[{between.join(self.write(part).text for part in node.parts)}]", Binding.ATOM
+        )
+
+    def pairs(self, node: Printable) -> Written:
+        score, *names = (self.write(part).text for part in node.parts)
+        query, key = (f"{names[k]} ∈ {names[k + 2]}" for k in (0, 1))
+        pair = (query, key) if node.axis == 0 else (key, query)
+        return Written(f"[{score}]_{{{', '.join(pair)}}}", Binding.ATOM)
+
+    def positions(self, node: Printable) -> Written:
+        names = [text_name(name)[0] for name in node.label.split(",")]
+        at = names if node.axis == 0 else names[::-1]
+        return Written(f"[{self.write(node.parts[0]).text}]_{{{','.join(at)}}}", Binding.ATOM)
 
     def ones(self, node: Printable) -> Written:
         return Written(f"1_{{{text_sizes(node.sizes)}}}", Binding.ATOM)
@@ -141,6 +163,25 @@ class TextPrinter(Printer):
         order = self.size(node.sizes[0])
         script = order.text if order.binding is Binding.ATOM else f"{{{order.text}}}"
         return Written(f"I_{script}", Binding.ATOM)
+
+    def indicator(self, node: Printable) -> Written:
+        return Written(f"[{self.mask_of(node)}]_{{{text_sizes(node.sizes)}}}", Binding.ATOM)
+
+    # The words of conditions.
+
+    signs: ClassVar[Mapping[str, str]] = {
+        "or": "or",
+        "and": "and",
+        "not": "not",
+        "≤": "≤",
+        "≠": "≠",
+    }
+
+    def letter(self, name: str) -> str:
+        return name if name.isdigit() else text_name(check_name(name))[0]
+
+    def entry(self, name: str, read: Sequence[str]) -> Written:
+        return Written(f"{text_name(name)[0]}[{','.join(read)}]", Binding.POWER)
 
 
 class TextSizes(TextPrinter):

@@ -5,19 +5,20 @@ One rule a kind of writing; the glyphs come from a preset, what a renderer refus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from symattn.errors import UnknownNameError
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.code import brief, check_printable
+from symattn.notation.conditions import ConditionRules
 from symattn.notation.dialects import DIALECTS, Dialect, dialect_named
 from symattn.notation.glyphs import latex_name, latex_script, product
-from symattn.notation.names import check_name
+from symattn.notation.names import check_name, parse_name
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.printer import Printer, Written
+from symattn.notation.printer import Written
 from symattn.notation.rows import Binding, Kind, NamedLines, Printable, Titled
 from symattn.tags import Size
 
@@ -94,7 +95,7 @@ def _told(operand: Any) -> str:
     return f"{operand.label} ({operand.sizes[0]}×{operand.sizes[1]})"
 
 
-class LatexPrinter(Printer):
+class LatexPrinter(ConditionRules):
     """The rules of LaTeX."""
 
     def __init__(self, preset: Preset, dialect: Dialect, highlight: tuple[Any, ...] = ()) -> None:
@@ -210,14 +211,39 @@ class LatexPrinter(Printer):
         preset = self.preset
         vector = node.sizes[1].is_one
         label = preset.softmax_vector if vector else preset.softmax_matrix
-        if node.axis is not None and node.axis != preset.axis:
-            label += latex_script("_", LINES[node.axis], preset)
+        said = [LINES[node.axis]] if node.axis is not None and node.axis != preset.axis else []
+        if node.mask is not None:
+            said.append(self.mask_of(node))
+        if said:
+            label += latex_script("_", ", ".join(said), preset)
         return self.called(label, self.write(node.parts[0]), preset.gap)
 
     def maximum(self, node: Printable) -> Written:
         # Always said: a maximum without it would be read as the largest of all entries.
         where = "" if node.axis is None else latex_script("_", LINES[node.axis], self.preset)
         return self.called(r"\max" + where, self.write(node.parts[0]), self.preset.gap)
+
+    def concat(self, node: Printable) -> Written:
+        between = r" \\ " if node.axis == 0 else " & "
+        parts = between.join(self.write(part).text for part in node.parts)
+        return Written(rf"\begin{{bmatrix}} {parts} \end{{bmatrix}}", Binding.ATOM, tall=True)
+
+    def pairs(self, node: Printable) -> Written:
+        score = self.write(node.parts[0])
+        names = [self.write(part).text for part in node.parts[1:]]
+        query, key = (rf"{names[k]} \in {names[k + 2]}" for k in (0, 1))
+        pair = (query, key) if node.axis == 0 else (key, query)
+        return self._bracketed(score, r",\, ".join(pair))
+
+    def positions(self, node: Printable) -> Written:
+        names = [latex_name(name, self.preset)[0] for name in node.label.split(",")]
+        at = names if node.axis == 0 else names[::-1]
+        return self._bracketed(self.write(node.parts[0]), ",".join(at))
+
+    def _bracketed(self, written: Written, script: str) -> Written:
+        gap = self.preset.gap
+        inside = rf"\left[{gap}{written.text}{gap}\right]" if written.tall else f"[{written.text}]"
+        return Written(inside + latex_script("_", script, self.preset), Binding.ATOM, written.tall)
 
     def ones(self, node: Printable) -> Written:
         return Written(rf"\mathbf{{1}}_{{{latex_sizes(node.sizes, self.preset)}}}", Binding.ATOM)
@@ -226,6 +252,30 @@ class LatexPrinter(Printer):
         letter = r"\mathbf{I}" if self.preset.bold else "I"
         order = self.size(node.sizes[0]).text
         return Written(letter + latex_script("_", order, self.preset), Binding.ATOM)
+
+    def indicator(self, node: Printable) -> Written:
+        sizes = latex_sizes(node.sizes, self.preset)
+        return Written(rf"\left[{self.mask_of(node)}\right]_{{{sizes}}}", Binding.ATOM, tall=True)
+
+    # The words of conditions.
+
+    signs: ClassVar[Mapping[str, str]] = {
+        "or": r"\lor",
+        "and": r"\land",
+        "not": r"\lnot",
+        "≤": r"\le",
+        "≠": r"\ne",
+    }
+
+    def letter(self, name: str) -> str:
+        return name if name.isdigit() else latex_name(check_name(name), self.preset)[0]
+
+    def entry(self, name: str, read: Sequence[str]) -> Written:
+        base = latex_name(name, self.preset)[0]
+        if parse_name(name).subscript:  # two subscripts are no LaTeX
+            base = f"({base})"
+        gap = "" if all(len(letter) == 1 for letter in read) else ","
+        return Written(base + latex_script("_", gap.join(read), self.preset), Binding.POWER)
 
 
 class LatexSizes(LatexPrinter):

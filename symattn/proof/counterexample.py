@@ -11,19 +11,19 @@ Points where a side has no value (a division by zero, the log of -1) are drawn a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 from typing import Any
 
 import mpmath
 import numpy as np
+import sympy
 
 from symattn.errors import SizeError
 from symattn.evaluate import (
     DIGITS,
     Entries,
-    Rows,
     UndefinedPointError,
     evaluate,
     random_inputs,
@@ -42,17 +42,21 @@ _STEADY = 1e-3
 
 _REDRAWS = 8
 
+# Larger sizes would take too long.
+_LARGEST_BEYOND = 9
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A point where two formulas differ: the counterexample.
 
-    ``inputs`` holds each input's rows by name, ``entry`` is where the two matrices differ most
-    (counted from 0), and the two values carry 100 digits (``str`` shows 15 of them).
+    ``inputs`` holds each input's rows by name, those of a mask as booleans; ``entry`` is where the
+    two matrices differ most (counted from 0), and the two values carry 100 digits (``str`` shows 15
+    of them).
     """
 
     sizes: Mapping[str, int]
-    inputs: Mapping[str, Rows]
+    inputs: Mapping[str, Any]
     scalars: Mapping[str, Fraction]
     entry: tuple[int, int]
     left_value: Any
@@ -77,7 +81,7 @@ class UndefinedEverywhere:
 @dataclass(frozen=True, slots=True)
 class _Point:
     sizes: dict[str, int]
-    inputs: dict[Node, Rows]
+    inputs: dict[Any, Any]
     scalars: dict[str, Fraction]
 
     def values(self, node: Node, digits: int) -> Any:
@@ -149,8 +153,11 @@ def find_difference_among(
         known = known.merge(side.given)
     rng = Random(seed)
     agreed = undefined = 0
+    beyond = _beyond_masks(sides)
     for instance in range(attempts):
         for plan in _plans(instance):
+            if beyond and instance > 1 and instance % 2:
+                plan = replace(plan, least=max(plan.least, beyond))
             point = _drawn(sides, known, plan, rng)
             try:
                 found = _difference_at(point, sides)
@@ -167,6 +174,13 @@ def find_difference_among(
     return NoDifference(agreed, undefined) if agreed else UndefinedEverywhere(undefined)
 
 
+def _beyond_masks(sides: Sequence[Node]) -> int:
+    """Return a size beyond the numbers in masks: ``~prefix(5)`` allows nothing of four keys."""
+    masks = [part.mask for side in sides for part in side.walk() if part.mask is not None]
+    numbers = [int(number) for mask in masks for number in mask.atoms(sympy.Integer)]
+    return min(max(numbers) + 1, _LARGEST_BEYOND) if numbers else 0
+
+
 def _plans(instance: int) -> Iterator[_Plan]:
     yield _PLANS[min(instance, len(_PLANS) - 1)]
     for redraw in range(_REDRAWS):
@@ -175,7 +189,9 @@ def _plans(instance: int) -> Iterator[_Plan]:
 
 def _drawn(sides: Sequence[Node], relations: Relations, plan: _Plan, rng: Random) -> _Point:
     sizes = random_sizes(sizes_in(sides), relations, rng, least=plan.least, ones=plan.ones)
-    inputs = dict.fromkeys(symbol for side in sides for symbol in side.inputs())
+    inputs = dict.fromkeys(
+        symbol for side in sides for symbol in (*side.inputs(), *side.booleans())
+    )
     scalars = dict.fromkeys(scalar for side in sides for scalar in side.scalars())
     return _Point(
         sizes,

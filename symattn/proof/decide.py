@@ -213,6 +213,10 @@ def _one_meaning_a_name(left: Node, right: Node, relations: Relations) -> None:
             sizes = tuple(relations.rewrite(size) for size in symbol.sizes)
             shape = text_shape(symbol.label, symbol.sizes, preset)
             meanings.setdefault(symbol.label, {})[sizes] = shape
+        for array in side.booleans():
+            sizes = tuple(relations.rewrite(size) for size in array.sizes)
+            shape = f"booleans ({', '.join(map(str, array.sizes))})"
+            meanings.setdefault(array.label, {})[sizes] = shape
         for scalar in side.scalars():
             kind = "positive scalar" if scalar.is_positive else "scalar"
             meanings.setdefault(scalar.name, {})[kind] = f"a {kind}"

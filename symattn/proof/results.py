@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from symattn.evaluate import Rows, evaluate
+from symattn.evaluate import evaluate
 from symattn.meaning.form import place
 from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node
@@ -54,7 +54,7 @@ class Proof:
     steps: tuple[Step, ...] = ()
     conditions: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
-    inputs: Mapping[str, Rows] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     scalars: Mapping[str, Fraction] = field(default_factory=dict)
     entry: tuple[int, int] | None = None
     lhs_value: Any = None
@@ -99,7 +99,8 @@ class Proof:
         assert self.entry is not None
         values = []
         for side in (self.lhs, self.rhs):
-            rows = {symbol: self.inputs[symbol.label] for symbol in side.inputs()}
+            symbols = (*side.inputs(), *side.booleans())
+            rows = {symbol: self.inputs[symbol.label] for symbol in symbols}
             values.append(evaluate(side, self.sizes, rows, self.scalars)[self.entry])
         found = (self.lhs_value, self.rhs_value)
         steady = all(abs(v - f) <= _STEADY * abs(f) for v, f in zip(values, found, strict=True))
@@ -149,7 +150,9 @@ class Proof:
         lines = [f"refuted{self._under()}", f"  left   {text(self.lhs, preset)}"]
         lines += [f"  right  {text(self.rhs, preset)}", f"  sizes  {sizes}"]
         for name, rows in self.inputs.items():
-            lines.append(f"  {name} = [{'; '.join(' '.join(map(str, row)) for row in rows)}]")
+            listed = [row if isinstance(row, tuple) else (row,) for row in rows]
+            between = "; " if isinstance(rows[0], tuple) else " "  # a boolean for each key
+            lines.append(f"  {name} = [{between.join(' '.join(map(str, row)) for row in listed)}]")
         lines += [f"  {name} = {value}" for name, value in self.scalars.items()]
         lines.append(f"  entry {self.entry}, counted from 0:")
         lines += [f"    left   {number(self.lhs_value)}", f"    right  {number(self.rhs_value)}"]

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from symattn.nodes import Node, Program, dims
+from symattn.nodes import Mask, Node, Program, causal, dims, padding, scalar, sqrt, tanh, window
 from symattn.nodes.inputs import InputMatrix
 from symattn.variants.attend import Operands, attend
 from symattn.variants.known import Formula
 from symattn.variants.layouts import COLUMN, ROW, Layout
-from symattn.variants.scores import SCORES
+from symattn.variants.scores import score_named, weights_of
 from symattn.variants.signatures import symbols_of
 
 d, d_k, d_v, d_x, d_y, n, m = dims("d d_k d_v d_x d_y n m")
+d_q, d_s, d_h = dims("d_q d_s d_h")
+cap, slope = scalar("c", positive=True), scalar("slope")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,26 @@ def given(layout: Layout) -> Origin:
     K = layout.matrix("K", d_k, m)
     V = layout.matrix("V", d_v, m)
     return Origin((Q, K, V), (Q, K, V))
+
+
+def of_two_sizes(layout: Layout) -> Origin:
+    """Queries, keys and values are the inputs; queries and keys need not have one size."""
+    Q = layout.matrix("Q", d_q, n)
+    K = layout.matrix("K", d_k, m)
+    V = layout.matrix("V", d_v, m)
+    return Origin((Q, K, V), (Q, K, V))
+
+
+def one_query(layout: Layout) -> Origin:
+    """One query q and n candidates X, which are keys and values at once."""
+    q, X = layout.matrix("q", d, 1), layout.matrix("X", d, n)
+    return Origin((q, X), (q, X, X))
+
+
+def states(layout: Layout) -> Origin:
+    """The query is a decoder's state s, keys and values are the m states H of an encoder."""
+    s, H = layout.matrix("s", d_s, 1), layout.matrix("H", d_h, m)
+    return Origin((s, H), (s, H, H))
 
 
 def from_one(layout: Layout) -> Origin:
@@ -64,46 +88,57 @@ def _projected(layout: Layout, weights: list[InputMatrix], data: Operands) -> Op
 class Entry:
     """One formula of the catalogue.
 
-    The weight W of a score is an input after the others; it is the same matrix in both layouts.
+    The weights of a score are inputs after the others; they are the same in both layouts.
     """
 
     name: str
     title: str
     source: str
-    score: str
+    score: str | Callable[[Any, Any], Any]
     origin: Callable[[Layout], Origin] = given
+    mask: Mask | None = None
+    bias: Callable[[Any, Any], Any] | None = None
 
     def build(self, layout: Layout) -> Formula:
         """Return the formula in a layout."""
-        origin, score = self.origin(layout), SCORES[self.score]
-        lines = attend(origin.operands, score, layout)
+        origin, score = self.origin(layout), score_named(self.score)
+        attended = partial(attend, score=score, layout=layout, bias=self.bias, mask=self.mask)
+        lines = attended(origin.operands)
         made: dict[str, Node] = {
             name: node
             for name, node in zip("QKV", origin.operands, strict=True)
             if node not in origin.inputs
         }
-        weights = [node for node in lines["S"].inputs() if node not in origin.inputs]
+        taken = weights_of(score, layout, *origin.operands[:2], {}).values()
+        weights = [weight for weight in taken if isinstance(weight, InputMatrix)]
+        used = lines["O"].inputs()  # a score may not look at the keys
         return Formula(
             name=self.name,
             title=self.title,
             source=self.source,
             layout=layout.name,
-            inputs=(*origin.inputs, *(w for w in weights if isinstance(w, InputMatrix))),
+            inputs=(*(symbol for symbol in origin.inputs if symbol in used), *weights),
             operands=origin.operands,
-            function=Program(attend(symbols_of(origin.operands), score, layout)),
+            function=Program(attended(symbols_of(origin.operands))),
             program=Program({**made, **lines}),
             pairs=tuple(
                 (row, column.T)
                 for row, column in zip(
                     self.origin(ROW).inputs, self.origin(COLUMN).inputs, strict=True
                 )
+                if {row, column} & set(used)
             ),
         )
 
 
-_LUONG = (
+_LUONG_PAPER = (
     "Luong, Pham and Manning 2015, Effective Approaches to Attention-based Neural Machine "
-    "Translation, arXiv 1508.04025, section 3.1, the score after equation 7"
+    "Translation, arXiv 1508.04025"
+)
+_LUONG = f"{_LUONG_PAPER}, section 3.1, the score after equation 7"
+_BAHDANAU = (
+    "Bahdanau, Cho and Bengio 2015, Neural Machine Translation by Jointly Learning to Align and "
+    "Translate, arXiv 1409.0473"
 )
 _VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762"
 
@@ -127,6 +162,69 @@ _ENTRIES = (
         score="scaled_dot",
     ),
     Entry(
+        name="additive",
+        title="Additive attention (Bahdanau's alignment model)",
+        source=f"{_BAHDANAU}, section A.1.2: e_ij = v_aᵀ tanh(W_a s_(i-1) + U_a h_j)",
+        score="additive",
+        origin=of_two_sizes,
+    ),
+    Entry(
+        name="luong_concat",
+        title="Luong's concat attention",
+        source=f"{_LUONG}: concat",
+        score="concat",
+        origin=of_two_sizes,
+    ),
+    Entry(
+        name="location",
+        title="Luong's location-based attention",
+        source=f"{_LUONG_PAPER}, section 3.1, equation 8",
+        score="location",
+        origin=of_two_sizes,
+    ),
+    Entry(
+        name="cosine",
+        title="Cosine attention with a temperature",
+        source=(
+            "Liu et al. 2021, Swin Transformer V2: Scaling Up Capacity and Resolution, "
+            "arXiv 2111.09883, section 3.3, equation 2, without the bias"
+        ),
+        score="cosine",
+    ),
+    Entry(
+        name="softcap",
+        title="Scaled dot-product attention with capped scores",
+        source=(
+            "Gemma Team 2024, Gemma 2: Improving Open Language Models at a Practical Size, "
+            "arXiv 2408.00118, section 2, logit soft-capping"
+        ),
+        score=lambda q, k: cap * tanh(k.T @ q / sqrt(q.shape[0]) / cap),
+    ),
+    Entry(
+        name="alibi",
+        title="Attention with linear biases (ALiBi), one head, without the causal mask",
+        source=(
+            "Press, Smith and Lewis 2021, Train Short, Test Long: Attention with Linear Biases, "
+            "arXiv 2108.12409, section 3"
+        ),
+        score="scaled_dot",
+        bias=lambda i, j: -slope * (i - j),
+    ),
+    Entry(
+        name="single_query",
+        title="One query and n candidates: inner products, softmax, weighted sum",
+        source=f"{_BAHDANAU}, section 3.1, equations 5 and 6, with the inner product as the score",
+        score="dot",
+        origin=one_query,
+    ),
+    Entry(
+        name="encoder_decoder_context",
+        title="The context vector of an encoder-decoder: c_i = Σ_j α_ij h_j",
+        source=f"{_BAHDANAU}, section 3.1, equations 5 and 6; the score as in section A.1.2",
+        score="additive",
+        origin=states,
+    ),
+    Entry(
         name="self_attention",
         title="Self-attention",
         source=f"{_VASWANI}, section 3.2.3, without the scale of its scores",
@@ -139,6 +237,35 @@ _ENTRIES = (
         source=f"{_VASWANI}, section 3.2.3, without the scale of its scores",
         score="dot",
         origin=from_two,
+    ),
+    Entry(
+        name="causal_self_attention",
+        title="Causal self-attention",
+        source=f"{_VASWANI}, section 3.2.3, the decoder: illegal connections are masked out",
+        score="scaled_dot",
+        origin=from_one,
+        mask=causal(),
+    ),
+    Entry(
+        name="sliding_window",
+        title="Self-attention in a sliding window",
+        source=(
+            "Beltagy, Peters and Cohan 2020, Longformer: The Long-Document Transformer, "
+            "arXiv 2004.05150, section 3.1, sliding window; w is one more than the keys on a side"
+        ),
+        score="scaled_dot",
+        origin=from_one,
+        mask=window("w"),
+    ),
+    Entry(
+        name="key_padding",
+        title="Attention without the padding among the keys",
+        source=(
+            "Phuong and Hutter 2022, Formal Algorithms for Transformers, arXiv 2207.09238, "
+            "section 5, algorithm 4, with a mask of the keys alone"
+        ),
+        score="scaled_dot",
+        mask=padding(),
     ),
 )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symattn.nodes import Node, Program
+from symattn.nodes import BooleanInput, Node, Program, Scalar
 from symattn.nodes.inputs import InputMatrix
 from symattn.nodes.sizes import Dim
 from symattn.notation.presets import Preset
@@ -80,8 +80,29 @@ class Formula:
 
     @property
     def dims(self) -> tuple[Dim, ...]:
-        """Every tag, in order of appearance among the inputs."""
-        return tuple(dict.fromkeys(dim for matrix in self.inputs for dim in matrix.dims))
+        """Every tag, in order of appearance among the inputs, then those of the mask."""
+        inputs = (dim for matrix in self.inputs for dim in matrix.dims)
+        return tuple(dict.fromkeys((*inputs, *self.expr.dims)))
+
+    @property
+    def masks(self) -> tuple[BooleanInput, ...]:
+        """The boolean arrays that its masks are given at a call, by keyword.
+
+        >>> import symattn as sa
+        >>> [mask.label for mask in sa.formula("key_padding").masks]
+        ['padding']
+        """
+        return self.expr.booleans()
+
+    @property
+    def scalars(self) -> tuple[Scalar, ...]:
+        """The numbers that it is given at a call, by keyword.
+
+        >>> import symattn as sa
+        >>> sa.formula("softcap").scalars
+        (c,)
+        """
+        return self.expr.scalars()
 
     @property
     def relations(self) -> Relations:

@@ -53,8 +53,14 @@ def test_inputs_that_are_not_the_formulas() -> None:
     assert "Q ∈ M^{d_k×n} is in the formula, but not among" in text
     assert "Q ∈ M^{n×d_k} is among the inputs, but not in" in text
     assert "Q ∈ M^{d_k×n} is given twice" in message(SignatureError, sa.lambdify, [Q, Q, K, V], A)
-    assert "c is in the formula, but not" in message(SignatureError, sa.lambdify, [Q], c * Q)
     assert "c is among the inputs, but" in message(SignatureError, sa.lambdify, [Q, c], 2 * Q)
+
+
+def test_scalars_that_are_not_listed_are_given_by_name() -> None:
+    f = sa.lambdify([Q], c * Q)
+    assert f(np.ones((2, 3)), c=2.0).tolist() == [[2.0] * 3] * 2
+    assert "c is missing" in message(sa.CallError, f, np.ones((2, 3)))
+    assert "takes 1 inputs by position" in message(sa.CallError, f, np.ones((2, 3)), 2.0)
 
 
 def test_two_inputs_with_one_spelling() -> None:

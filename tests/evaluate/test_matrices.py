@@ -57,7 +57,28 @@ CASES: list[tuple[Any, np.ndarray]] = [
     (sa.softmax(A, axis=0), normalised(a, 0)),
     (sa.softmax(A, axis=1), normalised(a, 1)),
     (sa.max(A, axis=0), a.max(axis=0)[None, :]),
+    (sa.concat(A, B, axis=1), np.hstack([a, b])),
+    (sa.concat(A, C.T @ sa.ones(n, n), axis=0), np.vstack([a, ARRAYS[C].T @ np.ones((2, 2))])),
+    (
+        sa.pairwise(
+            lambda q, k: v.T @ sa.tanh(W @ q + 2 * C @ k), A.T, sa.identity(d), layout="column"
+        ),
+        np.array(
+            [
+                [ARRAYS[v][:, 0] @ np.tanh(w @ query + 2 * ARRAYS[C] @ key) for query in a]
+                for key in np.eye(3)
+            ]
+        ),
+    ),
+    (
+        sa.positional(lambda i, j: c * i - j / n, n, m, layout="row"),
+        np.array([[-3 / 7 * i - j / 2 for j in range(4)] for i in range(2)]),
+    ),
     (sa.max(A, axis=1), a.max(axis=1)[:, None]),
+    (
+        sa.indicator(sa.causal("top_left"), *A.shape, axis=1),
+        np.tri(*a.shape),
+    ),
 ]
 FUNCTION_CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
@@ -105,7 +126,7 @@ def concrete_nodes(base: type) -> set[type]:
 def test_every_operation_has_a_rule_and_a_case() -> None:
     assert set(RULES) == concrete_nodes(Node)
     used = {type(part) for node, _ in CASES for part in node.walk()}
-    assert used | {sa.Elementwise} == set(RULES)
+    assert used | {sa.Elementwise, sa.BoundVector} == set(RULES)
 
 
 @pytest.mark.parametrize(

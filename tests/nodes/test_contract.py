@@ -33,6 +33,8 @@ EVERY_KIND = [
     *(Q, nodes.vector("b", d_k), nodes.ones(n, 1), nodes.identity(n), Q.T, -Q, K.T @ Q, Q + Q, S),
     *(nodes.hadamard(Q, Q), nodes.tanh(Q), nodes.function("phi")(Q)),
     *(nodes.softmax(Q, axis=0), nodes.max(Q, axis=1), A),
+    *(nodes.concat(Q, Q, axis=0), nodes.pairwise(lambda q, k: k.T @ q, Q, K)),
+    nodes.positional(lambda i, j: i - j, n, m),
 ]
 
 # What each allowed attribute gives, told independently of the code.

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +147,7 @@ def test_a_line_may_give_an_input_its_own_name() -> None:
 def test_the_lines_of_the_catalogue_are_in_names(name: str, layout: str) -> None:
     formula = sa.formula(name, layout)
     written = {name: sa.text(line) for name, line in formula.lines.items()}
-    assert written["O"] in ("VP", "PV")
-    assert written["P"].lower() == "softmax(s)"
-    assert "X" not in written["S"]
+    value = formula.operands[2].label or "V"
+    assert written["O"] in (f"{value}P", f"P{value}")
+    assert re.fullmatch(r"softmax(_\{[^}]*\})?\(s\)", written["P"].lower())
+    assert "X" not in written["S"] or "X" in (operand.label for operand in formula.operands)

@@ -61,6 +61,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "over a sum": lambda x: x / (tau + n),
     "softmax of columns": lambda x: sa.softmax(x, axis=0),
     "softmax of rows": lambda x: sa.softmax(x, axis=1),
+    "masked softmax": lambda x: sa.softmax(x, axis=0, mask=sa.causal() & ~sa.padding()),
     "max of columns": lambda x: sa.max(x, axis=0),
     "max of rows": lambda x: sa.max(x, axis=1),
     "unknown function": sa.function("phi"),
@@ -73,6 +74,7 @@ LEAVES = {
     "power": sa.matrix("W^Q", n, n),
     "ones": sa.ones(n, n),
     "identity": sa.identity(n),
+    "mask": sa.indicator(sa.window(n) & sa.causal("top_left") | ~sa.keep(), n, n, axis=1),
 }
 NAMES = (
     *("heads", "Layer^{norm}"),

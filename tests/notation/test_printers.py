@@ -124,6 +124,31 @@ TABLE: list[tuple[Any, str, str, str]] = [
         r"\mathrm{softmax}(A)B",
     ),
     (
+        sa.concat(A, B, axis=0),
+        "[A; B]",
+        r"\begin{bmatrix} \mathbf{A} \\ \mathbf{B} \end{bmatrix}",
+        r"\begin{bmatrix} A \\ B \end{bmatrix}",
+    ),
+    (
+        sa.concat(A, B + C, axis=1),
+        "[A, B + C]",
+        r"\begin{bmatrix} \mathbf{A} & \mathbf{B} + \mathbf{C} \end{bmatrix}",
+        r"\begin{bmatrix} A & B + C \end{bmatrix}",
+    ),
+    (
+        sa.pairwise(lambda q, k: q.T @ sa.tanh(k), Q, K),
+        "[qᵀ tanh(k)]_{k ∈ K, q ∈ Q}",
+        r"[\mathbf{q}^{\mathsf{T}} \tanh(\mathbf{k})]_{\mathbf{k} \in \mathbf{K},\, "
+        r"\mathbf{q} \in \mathbf{Q}}",
+        r"[q^T\tanh(k)]_{k \in K,\, q \in Q}",
+    ),
+    (
+        sa.positional(lambda i, j: c * (i - j) / n, n, m, layout="row"),
+        "[c (i - j) / n]_{i,j}",
+        r"\left[ \frac{c (i - j)}{n} \right]_{i,j}",
+        r"\left[\frac{c(i - j)}{n}\right]_{i,j}",
+    ),
+    (
         sa.softmax(v, axis=0),
         "softmax(v)",
         r"\operatorname{softmax} (\mathbf{v})",
@@ -230,6 +255,7 @@ class Stub:
     parts: tuple[Any, ...] = ()
     label: str = ""
     axis: int | None = None
+    mask: None = None
     sizes: tuple[Size, Size] = field(default=(Size.tag("n"), Size.tag("m")))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import symattn as sa
-from symattn.nodes.inputs import InputMatrix
+from symattn.nodes.inputs import InputMatrix, InputVector
 from symattn.variants import Formula
 from symattn.variants.entries import CATALOGUE
 from symattn.variants.layouts import BUILDERS
@@ -22,16 +22,38 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 NAMES = tuple(sa.formulas())
 SIZES = {"n": 5, "m": 7, "d_k": 4, "d_v": 3, "d": 6, "d_x": 8, "d_y": 9}
+SIZES |= {"d_q": 2, "d_a": 10, "d_s": 11, "d_h": 12}
+SCALARS = {"c": 0.75, "tau": 0.4, "slope": -0.3}
 
 each_name = pytest.mark.parametrize("name", NAMES)
 each_layout = pytest.mark.parametrize("layout", ["column", "row"])
+
+
+def run_time(name: str) -> dict[str, Any]:
+    """What a formula is given by keyword: the width of a window, the booleans of a mask."""
+    formula = sa.formula(name)
+    known: dict[str, Any] = {
+        mask.label: np.array([j != 2 for j in range(SIZES["m"])]) for mask in formula.masks
+    }
+    known |= {scalar.name: SCALARS[scalar.name] for scalar in formula.scalars}
+    return known | ({"w": 2} if "w" in formula.expr.tags else {})
+
+
+def looped(name: str, arrays: dict[str, Array]) -> Array:
+    """The result of the loops, in column layout."""
+    return loops.CATALOGUE[name](*arrays.values(), **run_time(name))
 
 
 def random_column_arrays(formula: Formula, seed: int) -> dict[str, Array]:
     """Arrays for the column layout, by name."""
     random = np.random.default_rng(seed)
     return {
-        symbol.name: random.normal(size=[size.value(SIZES) for size in symbol.sizes])
+        symbol.name: random.normal(
+            size=[
+                size.value(SIZES)
+                for size in (symbol.sizes[:1] if isinstance(symbol, InputVector) else symbol.sizes)
+            ]
+        )
         for symbol in formula.inputs
     }
 
@@ -48,8 +70,9 @@ def test_sizes_are_pairwise_different() -> None:
 def test_column_layout_runs_as_the_loops(name: str) -> None:
     formula = sa.formula(name)
     arrays = random_column_arrays(formula, seed=1)
-    result = sa.lambdify(formula.inputs, formula.expr)(*arrays.values())
-    np.testing.assert_allclose(result, loops.CATALOGUE[name](*arrays.values()), rtol=0, atol=1e-12)
+    f = sa.lambdify(formula.inputs, formula.expr)
+    result = f(*arrays.values(), **run_time(name))
+    np.testing.assert_allclose(result, looped(name, arrays), rtol=0, atol=1e-12)
 
 
 @each_name
@@ -58,18 +81,16 @@ def test_row_layout_runs_as_the_loops(name: str) -> None:
     arrays = random_column_arrays(column, seed=2)
     turned = {symbol.name for symbol in row.twins}
     given = [array.T if symbol in turned else array for symbol, array in arrays.items()]
-    result = sa.lambdify(row.inputs, row.expr)(*given)
-    np.testing.assert_allclose(
-        result, loops.CATALOGUE[name](*arrays.values()).T, rtol=0, atol=1e-12
-    )
+    result = sa.lambdify(row.inputs, row.expr)(*given, **run_time(name))
+    np.testing.assert_allclose(result, looped(name, arrays).T, rtol=0, atol=1e-12)
 
 
 @each_name
 def test_a_formula_is_taken_by_lambdify_as_it_is(name: str) -> None:
     formula = sa.formula(name)
     arrays = random_column_arrays(formula, seed=3)
-    result = sa.lambdify(formula.inputs, formula)(*arrays.values())
-    np.testing.assert_allclose(result, loops.CATALOGUE[name](*arrays.values()), rtol=0, atol=1e-12)
+    result = sa.lambdify(formula.inputs, formula)(*arrays.values(), **run_time(name))
+    np.testing.assert_allclose(result, looped(name, arrays), rtol=0, atol=1e-12)
 
 
 @each_name
@@ -105,6 +126,16 @@ def test_an_entry_is_complete(name: str, layout: str) -> None:
     assert not formula.relations
 
 
+# Weights of a score are the same in both layouts.
+SHARED = {
+    "luong_general": {"W"},
+    "location": {"W_a"},
+    "luong_concat": {"W_a", "v"},
+    "additive": {"W_a", "U_a", "v"},
+    "encoder_decoder_context": {"W_a", "U_a", "v"},
+}
+
+
 @each_name
 def test_twins_are_transposes_of_the_other_layout(name: str) -> None:
     column, row = sa.formula(name), sa.formula(name, layout="row")
@@ -115,7 +146,7 @@ def test_twins_are_transposes_of_the_other_layout(name: str) -> None:
         assert set(form.inputs()) <= set(column.inputs)
     shared = set(row.inputs) - set(row.twins)
     assert shared <= set(column.inputs)
-    assert [symbol.name for symbol in shared] == (["W"] if name == "luong_general" else [])
+    assert {symbol.name for symbol in shared} == SHARED.get(name, set())
 
 
 @each_name
@@ -137,7 +168,8 @@ def test_an_entry_prints_in_each_preset(name: str, layout: str, preset: str) -> 
 def test_the_scores_and_weights_are_where_they_are_said_to_be(name: str, layout: str) -> None:
     formula = sa.formula(name, layout=layout)
     axis = BUILDERS[layout].axis
-    assert formula.weights == sa.softmax(formula.scores, axis=axis)
+    mask = formula.weights.mask
+    assert formula.weights == sa.softmax(formula.scores, axis=axis, mask=mask)
     queries, keys = formula.scores.shape if layout == "row" else formula.scores.shape[::-1]
     query, key, _ = formula.operands
     assert query.shape[BUILDERS[layout].tokens] == queries
@@ -163,6 +195,20 @@ WRITTEN = {
     ("scaled_dot_product", "column"): "V Softmax(KᵀQ / √d_k)",
     ("self_attention", "column"): "W^V X Softmax((W^K X)ᵀ (W^Q X))",
     ("cross_attention", "column"): "W^V Y Softmax((W^K Y)ᵀ (W^Q X))",
+    ("causal_self_attention", "column"): "W^V X Softmax_{j ≤ i}((W^K X)ᵀ (W^Q X) / √d_k)",
+    ("sliding_window", "row"): "softmax_{i - w < j < i + w}(X W^Q (X W^K)ᵀ / √d_k) (X W^V)",
+    ("key_padding", "column"): "V Softmax_{padding[j]}(KᵀQ / √d_k)",
+    ("key_padding", "row"): "softmax_{padding[j]}(QKᵀ / √d_k) V",
+    ("additive", "column"): "V Softmax([vᵀ tanh(W_a q + U_a k)]_{k ∈ K, q ∈ Q})",
+    ("luong_concat", "column"): "V Softmax([vᵀ tanh(W_a [q; k])]_{k ∈ K, q ∈ Q})",
+    ("location", "column"): "V Softmax(W_a Q)",
+    ("softcap", "column"): "V Softmax(c tanh((KᵀQ / √d_k) / c))",
+    ("alibi", "column"): "V Softmax(KᵀQ / √d_k + [-slope (i - j)]_{j,i})",
+    ("single_query", "column"): "X softmax(Xᵀq)",
+    ("encoder_decoder_context", "column"): ("H softmax([vᵀ tanh(W_a q + U_a k)]_{k ∈ H, q ∈ s})"),
+    ("additive", "row"): "softmax([vᵀ tanh(W_a q + U_a k)]_{q ∈ Q, k ∈ K}) V",
+    ("softcap", "row"): "softmax(c tanh((QKᵀ / √d_k) / c)) V",
+    ("single_query", "row"): "softmax(qXᵀ) X",
     ("dot_product", "row"): "softmax(QKᵀ) V",
     ("luong_general", "row"): "softmax(QWᵀKᵀ) V",
     ("scaled_dot_product", "row"): "softmax(QKᵀ / √d_k) V",
@@ -215,7 +261,16 @@ def test_the_wrong_twin_of_the_general_score_is_refuted() -> None:
     assert sa.prove(column.expr, wrong.T, given=row.twins).verdict == "refuted"
 
 
-@pytest.mark.parametrize("other", ["dot_product", "luong_general"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        name
+        for name in NAMES
+        if name != "scaled_dot_product"
+        and {symbol.name for symbol in sa.formula(name).inputs} <= {"Q", "K", "V", "W"}
+        and sa.formula(name).expr.shape == sa.formula("scaled_dot_product").expr.shape
+    ],
+)
 def test_formulas_of_the_same_inputs_differ(other: str) -> None:
     scaled = sa.formula("scaled_dot_product").expr
     assert sa.prove(scaled, sa.formula(other).expr).verdict == "refuted"

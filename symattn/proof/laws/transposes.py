@@ -23,7 +23,9 @@ from symattn.nodes.algebra import (
 from symattn.nodes.along_axis import MaxAlong, Softmax, max as largest, softmax
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import Elementwise, tanh
+from symattn.nodes.indicators import Indicator, indicator
 from symattn.nodes.inputs import IdentityMatrix, Ones, ones
+from symattn.nodes.known_masks import causal
 from symattn.proof.laws.law import Law, laws_of, product
 from symattn.proof.laws.samples import A2, A, B, I, M, N, c, p, q
 
@@ -183,7 +185,7 @@ def _of_a_function(node: Node) -> Node | None:
 )
 def _of_softmax(node: Node) -> Node | None:
     inner = _under(node, Softmax)
-    return None if inner is None else Softmax(inner.matrices[0].T, 1 - inner.axis)
+    return None if inner is None else inner.along(inner.matrices[0].T, 1 - inner.axis)
 
 
 @_law(
@@ -225,3 +227,20 @@ def _of_ones(node: Node) -> Node | None:
 )
 def _of_an_identity(node: Node) -> Node | None:
     return _under(node, IdentityMatrix)
+
+
+@_law(
+    "transpose of the matrix of a mask",
+    indicator(causal("top_left"), p, q, axis=0).T,
+    indicator(causal("top_left"), q, p, axis=1),
+    mistake=(
+        indicator(causal(), p, p, axis=0).T,
+        indicator(causal(), p, p, axis=0),
+    ),
+    reason="a mask knows queries and keys, which swap places",
+    sound="[the query may attend to the key] read at (key, query)",
+    ends="a transpose disappears",
+)
+def _of_an_indicator(node: Node) -> Node | None:
+    inner = _under(node, Indicator)
+    return None if inner is None else inner.along(1 - inner.axis)

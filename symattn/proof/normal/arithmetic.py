@@ -34,7 +34,7 @@ MOST_BITS = 20_000
 SWAP = Symmetry(even=((1, 0),))
 
 # Kinds of bases whose value is 0 or 1: every positive power of one is the base itself.
-TRUTHS = frozenset({"same", "at most", "allowed"})
+TRUTHS = frozenset({"same", "at most", "allowed", "any"})
 
 _Rebuild = TypeVar("_Rebuild", bound=Callable[[Any, Key], Polynomial])
 _REBUILD: dict[str, Callable[[Any, Key], Polynomial]] = {}
@@ -150,10 +150,30 @@ class Arithmetic(Atoms):
             elif kind == "power" and power.denominator == 1 and power > 0:
                 del powers[key]
                 opened += [self.opened(key)[0]] * int(power)
-        result = self._identified(powers, coefficient)
+        if not self.known_truths(powers):
+            return {}
+        without = self.inverted(powers)
+        if without is not None:
+            result = self.scale(without, coefficient)
+        else:
+            result = self._identified(powers, coefficient)
         for polynomial in opened:
             result = self.multiply(result, polynomial)
         return result
+
+    # What `truths` knows of products with conditions in them.
+
+    def known_truths(self, powers: dict[Key, Fraction]) -> bool:
+        """Take out conditions that others imply; tell whether they can hold together."""
+        raise NotImplementedError
+
+    def inverted(self, powers: dict[Key, Fraction]) -> Polynomial | None:
+        """Return a product without ``Z · inv0(Z)``, or None if it has none."""
+        raise NotImplementedError
+
+    def gathered(self, polynomial: Polynomial) -> Polynomial:
+        """Replace ``Z · inv0(Z)`` where Z is a sum of several terms."""
+        raise NotImplementedError
 
     def _identified(self, powers: Mapping[Key, Fraction], coefficient: Fraction) -> Polynomial:
         """Write every other factor of ``[i = j]`` with the smaller of the two indices."""
@@ -332,6 +352,7 @@ class Arithmetic(Atoms):
 
     def cancelled(self, polynomial: Polynomial) -> Polynomial:
         """Cancel what is divided by: terms over one sum C whose numerators add to k·C."""
+        polynomial = self.gathered(polynomial)
         denominators = {
             key
             for monomial in polynomial

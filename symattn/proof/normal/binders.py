@@ -12,11 +12,11 @@ from fractions import Fraction
 
 from symattn.proof.normal.arithmetic import ONE, rebuilds
 from symattn.proof.normal.atoms import Key, Monomial, Polynomial
-from symattn.proof.normal.functions import Functions
 from symattn.proof.normal.labelling import Symmetry
+from symattn.proof.normal.truths import Truths
 
 
-class Algebra(Functions):
+class Algebra(Truths):
     """The whole normal form."""
 
     def sum(self, polynomial: Polynomial, index: int) -> Polynomial:
@@ -106,7 +106,7 @@ class Algebra(Functions):
         base = self.base(
             "sum",
             closure,
-            positive=self.positive(inner),
+            positive=self.positive(inner) or self.certain(factors, bound),
             nonnegative=self.nonnegative(inner),
             symmetry=symmetry,
         )
@@ -115,6 +115,8 @@ class Algebra(Functions):
     def maximum(self, polynomial: Polynomial, indices: tuple[int, ...]) -> Polynomial:
         """Return ``max P`` over some indices; what does not depend on them is pulled out."""
         polynomial = self.cancelled(polynomial)
+        if self.is_truth(polynomial):
+            return self.any(polynomial, indices)
         bound = set(indices)
         outside: Polynomial = {}
         inside: Polynomial = {}

@@ -1,4 +1,4 @@
-"""The proof normal form: functions, and conditions as 0 or 1.
+"""The proof normal form: functions of polynomials.
 
 ``exp`` is one factor for each term of its argument, so that shift invariance, a subtracted
 maximum and exp over its sum need no law of their own.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 from symattn.meaning.functions import FUNCTIONS
-from symattn.proof.normal.arithmetic import ONE, TRUTHS, Arithmetic, rebuilds
-from symattn.proof.normal.atoms import UNIT, Key, Monomial, Polynomial
+from symattn.proof.normal.arithmetic import ONE, Arithmetic, rebuilds
+from symattn.proof.normal.atoms import Key, Monomial, Polynomial
 from symattn.proof.normal.labelling import Symmetry
 
 
 class Functions(Arithmetic):
-    """Exponentials, logarithms, opaque functions, conditions, and the reciprocal that is 0 at 0."""
+    """Exponentials, logarithms and opaque functions."""
 
     def exp(self, polynomial: Polynomial) -> Polynomial:
         """Return the exponential: one factor for each term, its coefficient as the power."""
@@ -86,59 +86,6 @@ class Functions(Arithmetic):
         symmetry = Symmetry(self.closures[closure].symmetries)
         return self.atom(self.base("function", ("log", closure), symmetry=symmetry), args)
 
-    def at_most(self, gap: Polynomial) -> Polynomial:
-        """Return ``[gap ≥ 0]`` for a gap that is a whole number."""
-        if not gap:
-            return self.number(1)
-        if set(gap) == {UNIT}:
-            return self.number(1 if gap[UNIT] >= 0 else 0)
-        opposite = self.add(self.scale(gap, Fraction(-1)), self.number(-1))
-        closure, args = self.close(gap)
-        other, other_args = self.close(opposite)
-        if closure <= other:
-            return self._truth(closure, args)
-        return self.add(self.number(1), self.scale(self._truth(other, other_args), Fraction(-1)))
-
-    def _truth(self, closure: int, args: tuple[int, ...]) -> Polynomial:
-        symmetry = Symmetry(self.closures[closure].symmetries)
-        return self.atom(self.base("at most", closure, nonnegative=True, symmetry=symmetry), args)
-
-    def inverse_or_zero(self, polynomial: Polynomial) -> Polynomial:
-        """Return ``inv0(P)``: the reciprocal, and 0 where P is 0; P is not negative."""
-        if not polynomial:
-            return {}
-        if self.positive(polynomial):
-            return self.power(polynomial, Fraction(-1))
-        content, shared, rest = self.content(polynomial, Fraction(-1))
-        factors: list[tuple[Key, Fraction]] = []
-        for key, power in shared:
-            base = self.bases[key[0]]
-            if base.positive:
-                factors.append((key, -power))
-            elif base.kind in TRUTHS:
-                factors.append((key, power))
-            else:
-                rest = self.multiply(rest, {frozenset([(key, power)]): ONE})
-        if len(rest) == 1:
-            ((monomial, coefficient),) = rest.items()
-            content *= coefficient
-            for key, power in monomial:
-                base = self.bases[key[0]]
-                if base.positive:
-                    factors.append((key, -power))
-                elif base.kind in TRUTHS:
-                    factors.append((key, power))
-                else:
-                    factors.append((self._inverse_base({frozenset([(key, power)]): ONE}), ONE))
-        else:
-            factors.append((self._inverse_base(rest), ONE))
-        return self.scale(self.product_of(factors), 1 / content)
-
-    def _inverse_base(self, polynomial: Polynomial) -> Key:
-        closure, args = self.close(polynomial)
-        symmetry = Symmetry(self.closures[closure].symmetries)
-        return self.base("inv0", closure, nonnegative=True, symmetry=symmetry), args
-
 
 @rebuilds("exp")
 def _rebuilt_exp(algebra: Functions, key: Key) -> Polynomial:
@@ -149,13 +96,3 @@ def _rebuilt_exp(algebra: Functions, key: Key) -> Polynomial:
 def _rebuilt_function(algebra: Functions, key: Key) -> Polynomial:
     name, _ = algebra.bases[key[0]].content
     return algebra.function(name, algebra.opened(key)[0])
-
-
-@rebuilds("at most")
-def _rebuilt_condition(algebra: Functions, key: Key) -> Polynomial:
-    return algebra.at_most(algebra.opened(key)[0])
-
-
-@rebuilds("inv0")
-def _rebuilt_inverse(algebra: Functions, key: Key) -> Polynomial:
-    return algebra.inverse_or_zero(algebra.opened(key)[0])

@@ -2,8 +2,10 @@
 
 Softmax is lowered to its definition, ``[g] e^s · inv0(Σ_t [g] e^s)``.  Sizes are first rewritten by
 the relations in force; then merged axes are aligned: where one side reads an axis of size ``h·d_v``
-as heads by features, every axis of that size is split so on both sides.  Two different splits of
-one size cannot be aligned, and the comparison is undecided.
+as heads by features, every axis of that size is split so on both sides.  A direct sum is aligned
+alike: where one side stacks blocks on an axis, every axis of that size is read block by block, and
+a sum over it becomes one sum a block.  Two different splits of one size cannot be aligned, and the
+comparison is undecided.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
+from symattn.errors import InternalError
 from symattn.meaning.form import (
     Add,
     Allowed,
     Apply,
     AtMost,
+    Blocks,
     Both,
     Condition,
     Entry,
@@ -36,6 +41,7 @@ from symattn.meaning.form import (
     Softmax,
     Sum,
     Truth,
+    children,
     places,
 )
 from symattn.meaning.functions import FUNCTIONS
@@ -45,7 +51,19 @@ from symattn.proof.normal.atoms import BudgetSpentError, Polynomial
 from symattn.proof.normal.binders import Algebra
 from symattn.tags import Relations, Size
 
-Indices = tuple[int, ...]
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where an axis is read: indices of the algebra, and in which block of each direct sum."""
+
+    indices: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
+
+    def __add__(self, other: At) -> At:
+        return At(self.indices + other.indices, self.blocks + other.blocks)
+
+
+Scope = dict[Index, At]
 
 
 class ConflictingSplitsError(Exception):
@@ -77,10 +95,15 @@ def compare(
     algebra = Algebra()
     try:
         names = dict(zip(free, "ijkl", strict=False))
-        lowering = Lowering(algebra, relations, _splits(forms, relations), names)
-        at = {index: lowering.fresh(index.size) for index in free}
-        first, *others = [lowering.form(form, at) for form in forms]
-        equal = all(algebra.equal(first, other) for other in others)
+        splits, sums = _splits(forms, relations), _sums(forms, relations)
+        for size in splits.keys() & sums.keys():
+            raise ConflictingSplitsError(f"the axis of size {size} is both a product and a sum")
+        lowering = Lowering(algebra, relations, splits, sums, names)
+        equal = True
+        for ways in product(*(lowering.ways(index.size) for index in free)):
+            at = dict(zip(free, ways, strict=True))
+            first, *others = [lowering.form(form, at) for form in forms]
+            equal = equal and all(algebra.equal(first, other) for other in others)
     except BudgetSpentError as spent:
         return Comparison(None, f"the normal form grew past its budget ({spent})", ())
     except ConflictingSplitsError as conflict:
@@ -113,66 +136,135 @@ def _splits(forms: Iterable[Form], relations: Relations) -> dict[Size, tuple[Siz
     return splits
 
 
+def _sums(forms: Iterable[Form], relations: Relations) -> dict[Size, tuple[Size, ...]]:
+    """Collect direct sums: the size of the whole, and those of its parts, nested ones opened."""
+    found: dict[Size, set[tuple[Size, ...]]] = {}
+    pending: list[Form | Condition] = list(forms)
+    while pending:
+        form = pending.pop()
+        pending.extend(children(form))
+        if isinstance(form, Blocks):
+            parts = tuple(relations.rewrite(part.size) for part in form.parts)
+            whole = relations.rewrite(sum(parts, start=Size.of(0)))
+            found.setdefault(whole, set()).add(parts)
+
+    def opened(size: Size) -> tuple[Size, ...]:
+        ways = {tuple(p for part in parts for p in opened(part)) for parts in found.get(size, ())}
+        if len(ways) > 1:
+            one, other = sorted(" + ".join(map(str, way)) for way in ways)[:2]
+            raise ConflictingSplitsError(
+                f"the axis of size {size} is read both as {one} and as {other}"
+            )
+        return ways.pop() if ways else (size,)
+
+    return {size: opened(size) for size in found}
+
+
 class Lowering:
-    """Lowers forms into one algebra, under relations and splits of merged axes."""
+    """Lowers forms into one algebra, under relations and splits of axes."""
 
     def __init__(
         self,
         algebra: Algebra,
         relations: Relations,
         splits: dict[Size, tuple[Size, ...]],
+        sums: dict[Size, tuple[Size, ...]],
         names: dict[Index, str],
     ) -> None:
         self.algebra = algebra
         self.relations = relations
         self.splits = splits
+        self.sums = sums
         self.names = names
         self.conditions: list[str] = []
 
-    def fresh(self, size: Size) -> Indices:
-        """Return fresh indices for an axis: none of size one, several where it is merged."""
+    def ways(self, size: Size) -> list[At]:
+        """Return fresh indices for an axis, one way to be on it for each block of a direct sum.
+
+        There is no index on an axis of size one, and there are several where it is merged.
+        """
         size = self.relations.rewrite(size)
         if size.is_one:
-            return ()
-        parts = self.splits.get(size)
-        if parts is None:
-            return (self.algebra.index(size),)
-        return tuple(index for part in parts for index in self.fresh(part))
+            return [At()]
+        if size in self.splits:
+            parts = [self.ways(part) for part in self.splits[size]]
+            return [sum(way, start=At()) for way in product(*parts)]
+        if size in self.sums:
+            blocks = enumerate(self.sums[size])
+            return [At((), (k,)) + way for k, part in blocks for way in self.ways(part)]
+        return [At((self.algebra.index(size),))]
 
-    def form(self, form: Form, at: dict[Index, Indices]) -> Polynomial:
+    def form(self, form: Form, at: Scope) -> Polynomial:
         """Return the normal form, with each free index at the given indices."""
         return _RULES[type(form)](self, form, at)
 
-    def read(self, place: Place, at: dict[Index, Indices]) -> Indices:
-        """Return the indices at which a place is read."""
-        return tuple(index for one in place for index in at[one])
+    def read(self, place: Place, at: Scope) -> At:
+        """Return where a place is read."""
+        return sum((at[one] for one in place), start=At())
 
-    def entry(self, form: Entry, at: dict[Index, Indices]) -> Polynomial:
+    def input(
+        self, kind: str, form: Entry | Allowed, at: Scope, *, nonnegative: bool = False
+    ) -> Polynomial:
+        """Return an entry of an input; in other blocks it is another base."""
         sizes = tuple(self.relations.rewrite(size) for size in form.sizes)
-        base = self.algebra.base("entry", (form.name, sizes))
-        return self.algebra.atom(base, tuple(i for p in form.places for i in self.read(p, at)))
+        read = [self.read(place, at) for place in form.places]
+        blocks = tuple(one.blocks for one in read)
+        base = self.algebra.base(kind, (form.name, sizes, blocks), nonnegative=nonnegative)
+        return self.algebra.atom(base, sum(read, start=At()).indices)
 
-    def parameter(self, form: Parameter, at: dict[Index, Indices]) -> Polynomial:
+    def entry(self, form: Entry, at: Scope) -> Polynomial:
+        return self.input("entry", form, at)
+
+    def direct_sum(self, form: Blocks, at: Scope) -> Polynomial:
+        """Return the form of the part in which the place lies."""
+        if len(form.at) != 1:
+            raise ConflictingSplitsError("a direct sum is read as a merged axis")
+        read = at[form.at[0]]
+        block, *rest = read.blocks
+        for part in form.parts:
+            size = self.relations.rewrite(part.size)
+            within = self.sums.get(size)
+            count = len(within or (size,))
+            if block < count:
+                inner = At(read.indices, (block, *rest) if within else tuple(rest))
+                return self.form(part.form, {**at, **dict.fromkeys(part.place, inner)})
+            block -= count
+        raise InternalError("a place beyond the last block")
+
+    def parameter(self, form: Parameter, at: Scope) -> Polynomial:
         content = (form.name, form.positive)
         return self.algebra.atom(self.algebra.base("scalar", content, positive=form.positive))
 
-    def position(self, form: Position, at: dict[Index, Indices]) -> Polynomial:
+    def position(self, form: Position, at: Scope) -> Polynomial:
         algebra = self.algebra
         result: Polynomial = {}
-        for index in self.read(form.at, at):
-            size = algebra.sizes[index]
-            base = algebra.base("position", size, nonnegative=True)
+        for one in form.at:
+            size = self.relations.rewrite(one.size)
             outer = algebra.multiply(result, algebra.extent(size))
-            result = algebra.add(outer, algebra.atom(base, (index,)))
+            result = algebra.add(outer, self.offset(size, at[one]))
         return result
 
-    def product(self, form: Mul, at: dict[Index, Indices]) -> Polynomial:
+    def offset(self, size: Size, read: At) -> Polynomial:
+        """Return a place on an axis as a number: what lies before its block, then row-major."""
+        algebra = self.algebra
+        result: Polynomial = {}
+        for index in read.indices:
+            extent = algebra.sizes[index]
+            base = algebra.base("position", extent, nonnegative=True)
+            outer = algebra.multiply(result, algebra.extent(extent))
+            result = algebra.add(outer, algebra.atom(base, (index,)))
+        if read.blocks and size not in self.sums:
+            raise ConflictingSplitsError(f"the position on the merged axis of size {size}")
+        before = self.sums[size][: read.blocks[0]] if read.blocks else ()
+        return algebra.add(result, *(algebra.extent(part) for part in before))
+
+    def product(self, form: Mul, at: Scope) -> Polynomial:
         result = self.algebra.number(1)
         for factor in form.factors:
             result = self.algebra.multiply(result, self.form(factor, at))
         return result
 
-    def power(self, form: Power, at: dict[Index, Indices]) -> Polynomial:
+    def power(self, form: Power, at: Scope) -> Polynomial:
         base = self.form(form.base, at)
         written = entry_text(form.base, self.names)
         if form.exponent.denominator == 1:
@@ -184,7 +276,7 @@ class Lowering:
             self.conditions.append(f"{written} ≥ 0")
         return self.algebra.power(base, form.exponent)
 
-    def apply(self, form: Apply, at: dict[Index, Indices]) -> Polynomial:
+    def apply(self, form: Apply, at: Scope) -> Polynomial:
         argument = self.form(form.argument, at)
         row = FUNCTIONS.get(form.function)
         if row is not None and row.domain and not self.algebra.positive(argument):
@@ -193,51 +285,81 @@ class Lowering:
             )
         return self.algebra.function(form.function, argument)
 
-    def sum(self, form: Sum, at: dict[Index, Indices]) -> Polynomial:
-        indices = self.fresh(form.index.size)
-        result = self.form(form.body, {**at, form.index: indices})
-        for index in reversed(indices):
-            result = self.algebra.sum(result, index)
-        return result
+    def sum(self, form: Sum, at: Scope) -> Polynomial:
+        return self.summed(form.index, lambda way: self.form(form.body, {**at, form.index: way}))
 
-    def maximum(self, form: Maximum, at: dict[Index, Indices]) -> Polynomial:
-        indices = self.fresh(form.index.size)
-        return self.algebra.maximum(self.form(form.body, {**at, form.index: indices}), indices)
+    def summed(self, index: Index, body: Callable[[At], Polynomial]) -> Polynomial:
+        """Return the sum of a body over an axis, block by block."""
+        total: Polynomial = {}
+        for way in self.ways(index.size):
+            result = body(way)
+            for inner in reversed(way.indices):
+                result = self.algebra.sum(result, inner)
+            total = self.algebra.add(total, result)
+        return total
 
-    def softmax(self, form: Softmax, at: dict[Index, Indices]) -> Polynomial:
+    def maximum(self, form: Maximum, at: Scope) -> Polynomial:
+        algebra, ways = self.algebra, self.ways(form.index.size)
+        bodies = [self.form(form.body, {**at, form.index: way}) for way in ways]
+        if len(ways) == 1:
+            return algebra.maximum(bodies[0], ways[0].indices)
+        if not all(map(algebra.is_truth, bodies)):
+            raise ConflictingSplitsError("a maximum over a direct sum has no normal form")
+        none = algebra.number(1)  # 1 where no block has a place that is true
+        for body, way in zip(bodies, ways, strict=True):
+            some = algebra.any(body, way.indices)
+            none = algebra.multiply(none, algebra.add(algebra.number(1), _minus(some)))
+        return algebra.add(algebra.number(1), _minus(none))
+
+    def softmax(self, form: Softmax, at: Scope) -> Polynomial:
         algebra = self.algebra
-        bound = self.fresh(form.index.size)
-        read = self.read(form.at, at)
-        total = self.weight(form, {**at, form.index: bound})
-        for index in reversed(bound):
-            total = algebra.sum(total, index)
-        weight = self.weight(form, {**at, form.index: read})
-        return algebra.multiply(weight, algebra.inverse_or_zero(total))
+        ways = self.ways(form.index.size)
+        outside = algebra.number(1)
+        total: Polynomial = {}
+        none = algebra.number(1)  # 1 where nothing is allowed
+        for way in ways:
+            allowed, weight = self.weight(form, {**at, form.index: way})
+            if len(ways) == 1 and allowed:
+                # A condition on the query alone stands before the sum.
+                outside, allowed = algebra.apart(allowed, way.indices)
+            part = algebra.multiply(allowed, weight)
+            for index in reversed(way.indices):
+                part = algebra.sum(part, index)
+            total = algebra.add(total, part)
+            some = algebra.any(allowed, way.indices)
+            none = algebra.multiply(none, algebra.add(algebra.number(1), _minus(some)))
+        support = algebra.add(algebra.number(1), _minus(none))
+        inverse = algebra.inverse_or_zero(total, support)
+        numerator = algebra.multiply(*self.weight(form, {**at, form.index: self.read(form.at, at)}))
+        return algebra.multiply(numerator, algebra.multiply(outside, inverse))
 
-    def weight(self, form: Softmax, at: dict[Index, Indices]) -> Polynomial:
-        """Return ``[g] e^s``, what softmax normalises."""
+    def weight(self, form: Softmax, at: Scope) -> tuple[Polynomial, Polynomial]:
+        """Return ``[g]`` and ``e^s``: softmax normalises their product."""
         weight = self.algebra.exp(self.form(form.body, at))
         if form.allowed is None:
-            return weight
-        return self.algebra.multiply(self.condition(form.allowed, at), weight)
+            return self.algebra.number(1), weight
+        return self.condition(form.allowed, at), weight
 
-    def condition(self, condition: Condition, at: dict[Index, Indices]) -> Polynomial:
+    def condition(self, condition: Condition, at: Scope) -> Polynomial:
         """Return a condition as a polynomial whose value is 0 or 1."""
         algebra = self.algebra
         match condition:
             case Same(left, right):
+                first, second = self.read(left, at), self.read(right, at)
+                if first.blocks != second.blocks:
+                    return {}
                 result = algebra.number(1)
-                pairs = zip(self.read(left, at), self.read(right, at), strict=True)
-                for one, other in pairs:
+                for one, other in zip(first.indices, second.indices, strict=True):
                     result = algebra.multiply(result, algebra.same(one, other))
                 return result
             case AtMost(left, right):
                 gap = algebra.scale(self.form(left, at), Fraction(-1))
                 return algebra.at_most(algebra.add(self.form(right, at), gap))
-            case Allowed(name, sizes, where):
-                rewritten = tuple(self.relations.rewrite(size) for size in sizes)
-                base = algebra.base("allowed", (name, rewritten), nonnegative=True)
-                return algebra.atom(base, tuple(i for p in where for i in self.read(p, at)))
+            case Allowed():
+                return self.input("allowed", condition, at, nonnegative=True)
+            case Not(AtMost(left, right)):  # left > right, between whole numbers
+                gap = algebra.scale(self.form(right, at), Fraction(-1))
+                return algebra.at_most(algebra.add(self.form(left, at), gap, algebra.number(-1)))
             case Not(inner):
                 opposite = algebra.scale(self.condition(inner, at), Fraction(-1))
                 return algebra.add(algebra.number(1), opposite)
@@ -245,7 +367,11 @@ class Lowering:
                 return algebra.multiply(self.condition(left, at), self.condition(right, at))
 
 
-_RULES: dict[type, Callable[[Lowering, Any, dict[Index, Indices]], Polynomial]] = {
+def _minus(polynomial: Polynomial) -> Polynomial:
+    return {monomial: -coefficient for monomial, coefficient in polynomial.items()}
+
+
+_RULES: dict[type, Callable[[Lowering, Any, Scope], Polynomial]] = {
     Number: lambda lowering, form, at: lowering.algebra.number(form.value),
     Extent: lambda lowering, form, at: lowering.algebra.extent(
         lowering.relations.rewrite(form.size)
@@ -263,4 +389,5 @@ _RULES: dict[type, Callable[[Lowering, Any, dict[Index, Indices]], Polynomial]] 
     Sum: Lowering.sum,
     Maximum: Lowering.maximum,
     Softmax: Lowering.softmax,
+    Blocks: Lowering.direct_sum,
 }

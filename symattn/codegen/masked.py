@@ -1,0 +1,121 @@
+"""Softmax under a mask, and products with its weights, as statements.
+
+What is masked out may be anything, NaN included, and never reaches a result: scores are selected,
+not added to, and a value counts only for the queries that give it a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from symattn.codegen.steps import Step, shape_text
+from symattn.meaning.form import Form
+from symattn.nodes import Node, Softmax
+
+if TYPE_CHECKING:
+    from symattn.codegen.lowerings import Writer
+
+Factors = Sequence[tuple[Any, Any]]
+"""The factors of a product, each with how a printer sees it: a matrix, or an index form."""
+
+EVERY = ("column", "row")
+"""What a softmax along axis 0 or 1 normalises, one by one."""
+
+
+def write_masked_softmax(step: Step, node: Softmax, along: str, out: Writer) -> None:
+    """Write a softmax under a mask: what is not allowed is selected away, never added to.
+
+    The mask comes last, so that whatever the scores are there, NaN included, is gone.
+    """
+    scores, weights, call = out.code(step.operands[0]), step.name, out.context.call
+    allowed, total = out.fresh("allowed"), out.fresh("total")
+    out.remark(f"softmax of every {EVERY[node.axis]}, over what the mask allows")
+    known: dict[str, str] = {}
+
+    def named(role: str, code: str) -> str:
+        if role not in known:
+            known[role] = out.fresh(role)
+            out.write(f"{known[role]} = {code}", {"i": "queries", "j": "keys"}[role])
+        return known[role]
+
+    out.write(f"{allowed} = {node.allowed_code(scores, out.context, named)}")
+    if step.overwrites is not None:
+        out.write(f"{call('copyto')}({scores}, -{call('inf')}, where=~{allowed})")
+        if scores != weights:
+            out.write(f"{weights} = {scores}", f"in the memory of {scores}")
+    else:
+        selected = f"{call('where')}({allowed}, {scores}, -{call('inf')})"
+        out.write(f"{weights} = {selected}", shape_text(node))
+    # Where nothing is allowed the maximum is -inf, and -inf less -inf would be no number.
+    least = f"{call('finfo')}({weights}.dtype).min"
+    if out.target.max_takes_initial:
+        out.write(f"{weights} -= {weights}.max({along}, initial={least})")
+    else:
+        largest = f"{call('maximum')}({weights}.max({along}), {least})"
+        if node.over.constant is not None:
+            out.write(f"{weights} -= {largest}")
+        else:
+            guarded = f"if {weights}.shape[{node.axis - 2}]: {weights} -= {largest}"
+            out.write(guarded, "over an empty axis there is no maximum")
+    out.write(f"{call('exp')}({weights}, out={weights})")
+    out.write(f"{total} = {weights}.sum({along})")
+    out.write(f"{weights} /= {total} + ({total} == 0)", "0 where nothing is allowed")
+
+
+def write_masked_product(step: Step, pairs: Factors, out: Writer) -> None:
+    """Write a product, factor by factor, with weights under a mask among its factors."""
+    code, is_weights, is_matrix = "", False, False
+    for operand, part in pairs:
+        if not isinstance(operand, Node):
+            factor = out.scalar(cast(Form, part))
+            code = f"{code} * {factor}" if code else factor
+            continue
+        factor, masked = out.code(operand), out.is_masked(operand)
+        if is_matrix and (is_weights or masked):
+            if not code.isidentifier() or code == step.name:
+                before = out.fresh("Y")
+                out.write(f"{before} = {code}")
+                code = before
+            _weighted_sum(step, code, factor, is_weights, out)
+            code, is_weights = step.name, False
+        else:
+            code = f"{code} {'@' if is_matrix else '*'} {factor}" if code else factor
+            is_weights = masked
+        is_matrix = True
+    if code != step.name:
+        out.write(f"{step.name} = {code}", shape_text(step.node))
+
+
+def _weighted_sum(step: Step, left: str, right: str, weights_first: bool, out: Writer) -> None:
+    """Write the product of weights under a mask with values: no weight, no influence.
+
+    0 · NaN is NaN, so that a value nobody may attend to would reach every query.  Values that are
+    no finite numbers are added for those queries alone that give them a weight.
+    """
+    call, name = out.context.call, step.name
+    weight, value = (left, right) if weights_first else (right, left)
+
+    def product(of_weights: str, of_values: str) -> str:
+        pair = (of_weights, of_values) if weights_first else (of_values, of_weights)
+        return " @ ".join(pair)
+
+    finite, some, nan, up, down = map(out.fresh, ("finite", "some", "nan", "up", "down"))
+    out.write(f"{finite} = {call('isfinite')}({value})")
+    kept = f"{call('where')}({finite}, {value}, 0)"
+    out.write(f"{name} = {product(weight, kept)}", shape_text(step.node))
+    out.remark("what is masked out takes no part, not even as 0 times NaN")
+    lines = [f"{some} = ({weight} != 0).astype({name}.dtype)"]
+    for found, test in (
+        (nan, f"{call('isnan')}({value})"),
+        (up, f"({value} == {call('inf')})"),
+        (down, f"({value} == -{call('inf')})"),
+    ):
+        lines.append(f"{found} = {product(some, f'{test}.astype({name}.dtype)')} > 0")
+    lines += [
+        f"{name}[{up}] = {call('inf')}",
+        f"{name}[{down}] = -{call('inf')}",
+        f"{name}[{nan} | {up} & {down}] = {call('nan')}",
+    ]
+    body = "".join(f"\n    {line}" for line in lines)
+    out.write(f"if not {finite}.all():{body}")

@@ -1,0 +1,140 @@
+"""Conditions on positions, as masks have them: ``j ≤ i``, ``i - w < j < i + w``, ``keep[i,j]``.
+
+They are written alike under a softmax of whole matrices and inside an index form.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from symattn.meaning.form import (
+    Allowed,
+    AtMost,
+    Both,
+    Condition,
+    Entry,
+    Extent,
+    Form,
+    Index,
+    Not,
+    Parameter,
+    Place,
+    Position,
+    Same,
+    children,
+    place,
+)
+from symattn.notation.printer import Printer, Written
+from symattn.notation.rows import Binding, Printable
+
+_QUERIES = "iklpq"
+_KEYS = "jtsuv"
+
+
+class ConditionRules(Printer):
+    """What text and LaTeX of conditions share; ``names`` are those of the indices in sight."""
+
+    names: dict[Index, str]
+
+    def mask_of(self, node: Printable) -> str:
+        """Write the mask that a node is under: i is the query, j is the key."""
+        assert node.mask is not None
+        assert node.axis is not None
+        sizes = node.sizes[1 - node.axis], node.sizes[node.axis]
+        query, key = (place(size) for size in sizes)
+        condition = node.mask.condition(query, key, sizes)
+        used = set(names_in(condition))
+        outside, self.names = vars(self).get("names", {}), {}
+        for at, letters in ((query, _QUERIES), (key, _KEYS)):
+            free = (letter for letter in letters if letter not in used)
+            self.names.update((index, next(free, letters[0])) for index in at)
+        written = self.condition(condition)
+        self.names = outside
+        return written
+
+    def read(self, at: Place) -> str:
+        """Write a place; a merged axis is a pair, and an axis of size one is not written."""
+        letters = [self.letter(self.names[index]) for index in at]
+        return letters[0] if len(letters) == 1 else f"({','.join(letters)})" if letters else ""
+
+    def _position(self, form: Position) -> Written:
+        return Written(self.read(form.at) or "0", Binding.ATOM)
+
+    SCALARS: ClassVar = {**Printer.SCALARS, Position: _position}
+
+    def condition(self, condition: Condition) -> str:
+        """Write a condition, without the brackets that make it 0 or 1."""
+        signs = self.signs
+        match condition:
+            case Not(Both(Not(left), Not(right))):
+                return self._pair(left, signs["or"], right)
+            case Not(AtMost(Position() as left, right)):
+                return self._compared(left, ">", right)
+            case Not(AtMost(left, right)):
+                return self._compared(right, "<", left)
+            case Not(Same(left, right)):
+                return f"{self.read(left) or '0'} {signs['≠']} {self.read(right) or '0'}"
+            case Not(inner):
+                return f"{signs['not']} {self._held_condition(inner)}"
+            case Both(Not(AtMost(middle, least)), Not(AtMost(most, again))) if middle == again:
+                return f"{self._compared(least, '<', middle)} < {self.scalar(most).text}"
+            case Both(left, right):
+                return self._pair(left, signs["and"], right)
+            case AtMost(left, right):
+                return self._compared(left, signs["≤"], right)
+            case Same(left, right):
+                return f"{self.read(left) or '0'} = {self.read(right) or '0'}"
+            case Allowed(name, _, at):
+                read = [letters for one in at if (letters := self.read(one))]
+                return (self.entry(name, read) if read else self.name(name)).text
+
+    def _compared(self, left: Form, sign: str, right: Form) -> str:
+        return f"{self.scalar(left).text} {sign} {self.scalar(right).text}"
+
+    def _pair(self, left: Condition, sign: str, right: Condition) -> str:
+        return f"{self._held_condition(left, sign)} {sign} {self._held_condition(right)}"
+
+    def _held_condition(self, condition: Condition, sign: str = "") -> str:
+        """Write a condition in parentheses if it is composite, but for a chain of one sign."""
+        text = self.condition(condition)
+        match condition:
+            case Both(Not(AtMost(middle, _)), Not(AtMost(_, again))) if middle == again:
+                composite = False  # a < b < c
+            case Both():
+                composite = sign != self.signs["and"]
+            case Not(Both(Not(_), Not(_))):
+                composite = sign != self.signs["or"]
+            case Not(Both()):
+                composite = True
+            case _:
+                composite = False
+        return f"({text})" if composite else text
+
+    # Words.
+
+    signs: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def letter(self, name: str) -> str: ...
+    @abstractmethod
+    def entry(self, name: str, read: Sequence[str]) -> Written: ...
+
+
+def names_in(form: Form | Condition) -> Iterator[str]:
+    """Yield the names that an index must not take: scalars, tags used as values, inputs."""
+    for part in parts_of(form):
+        if isinstance(part, (Entry, Allowed, Parameter)):
+            yield part.name
+        elif isinstance(part, Extent):
+            yield from part.size.tags
+
+
+def parts_of(form: Form | Condition) -> Iterator[Form | Condition]:
+    """Yield a form and everything inside it."""
+    pending: list[Form | Condition] = [form]
+    while pending:
+        part = pending.pop()
+        yield part
+        pending.extend(children(part))
