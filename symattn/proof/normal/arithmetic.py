@@ -218,11 +218,8 @@ class Arithmetic(Atoms):
             return self.monomial_power(monomial, coefficient, exponent)
         content, monomial, rest = self.content(polynomial, exponent)
         outside = self.monomial_power(monomial, content, exponent)
-        if exponent.denominator == 1 and not self.positive(rest):
-            sign, closure, args, symmetry = self.oriented(rest)
-        else:
-            closure, args = self.close(rest)
-            sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)
+        signed = exponent.denominator == 1 and not self.positive(rest)
+        sign, closure, args, symmetry = (self.oriented if signed else self.plain)(rest)
         positive = self.positive(self.closures[closure].body)
         base = self.base("power", closure, positive=positive, symmetry=symmetry)
         factor = self.product_of([((base, args), exponent)])
@@ -243,8 +240,7 @@ class Arithmetic(Atoms):
         sign = -1 if coefficient < 0 else 1
         factors = positive + self.primes(abs(coefficient), exponent)
         if other or sign < 0:
-            closure, args = self.close({other: Fraction(sign)})
-            symmetry = Symmetry(self.closures[closure].symmetries)
+            _, closure, args, symmetry = self.plain({other: Fraction(sign)})
             base = self.base("power", closure, symmetry=symmetry)
             factors.append(((base, args), exponent))
         return self.product_of(factors)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from symattn.proof.normal.labelling import Permutation, Symmetry, canonical, generated
+from symattn.proof.normal.labelling import Symmetry, canonical, generated
 from symattn.tags import Size
 
 Key = tuple[int, tuple[int, ...]]
@@ -51,10 +51,9 @@ class Base:
 class Closure:
     """A polynomial over slots: free slots first, then the bound ones, whose sizes are kept."""
 
-    arity: int
     bound: tuple[Size, ...]
     body: Polynomial
-    symmetries: tuple[Permutation, ...]
+    symmetry: Symmetry
 
 
 class Atoms:
@@ -120,7 +119,6 @@ class Atoms:
             number = self._closure_numbers[key] = len(self.closures)
             self.closures.append(
                 Closure(
-                    len(free),
                     tuple(self.sizes[i] for i in order[len(free) :]),
                     {
                         frozenset(
@@ -129,11 +127,18 @@ class Atoms:
                         ): coefficient
                         for monomial, coefficient in body.items()
                     },
-                    generated(symmetries, len(free), MOST_SYMMETRIES),
+                    Symmetry(generated(symmetries, len(free), MOST_SYMMETRIES)),
                 )
             )
         self._closed[exact] = number, free
         return number, free
+
+    def plain(
+        self, body: Polynomial, bound: tuple[int, ...] = ()
+    ) -> tuple[int, int, tuple[int, ...], Symmetry]:
+        """Return the closure of a body as `oriented` does, as it is: its sign is 1."""
+        closure, free = self.close(body, bound)
+        return 1, closure, free, self.closures[closure].symmetry
 
     def oriented(
         self, body: Polynomial, bound: tuple[int, ...] = ()
@@ -144,14 +149,14 @@ class Atoms:
         """
         plus, free = self.close(body, bound)
         minus, other = self.close({m: -c for m, c in body.items()}, bound)
-        even = self.closures[plus].symmetries
+        even = self.closures[plus].symmetry.even
         if plus == minus:
             turn = tuple(free.index(i) for i in other)
             odd = (turn, *(tuple(turn[k] for k in p) for p in even))
             return 1, plus, free, Symmetry(even, odd)
         if plus < minus:
             return 1, plus, free, Symmetry(even)
-        return -1, minus, other, Symmetry(self.closures[minus].symmetries)
+        return -1, minus, other, self.closures[minus].symmetry
 
     def _size_number(self, size: Size) -> int:
         return self._size_numbers.setdefault(size, len(self._size_numbers))

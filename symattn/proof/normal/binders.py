@@ -12,7 +12,6 @@ from fractions import Fraction
 
 from symattn.proof.normal.arithmetic import ONE, rebuilds
 from symattn.proof.normal.atoms import Key, Monomial, Polynomial
-from symattn.proof.normal.labelling import Symmetry
 from symattn.proof.normal.truths import Truths
 
 
@@ -97,11 +96,8 @@ class Algebra(Truths):
         if not bound:
             return {factors: ONE}
         body = {factors: ONE}
-        if any(self.bases[base].symmetry.odd for (base, _), _ in factors):
-            sign, closure, args, symmetry = self.oriented(body, bound)
-        else:
-            closure, args = self.close(body, bound)
-            sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)
+        signed = any(self.bases[base].symmetry.odd for (base, _), _ in factors)
+        sign, closure, args, symmetry = (self.oriented if signed else self.plain)(body, bound)
         inner = self.closures[closure].body
         base = self.base(
             "sum",
@@ -129,8 +125,7 @@ class Algebra(Truths):
         content, shared, rest = self.content(inside, Fraction(1, 2))
         constant = frozenset(f for f in shared if bound.isdisjoint(f[0][1]))
         rest = self.multiply(rest, {shared - constant: ONE})
-        closure, args = self.close(rest, tuple(i for i in indices if i in used))
-        symmetry = Symmetry(self.closures[closure].symmetries)
+        _, closure, args, symmetry = self.plain(rest, tuple(i for i in indices if i in used))
         base = self.base(
             "max",
             closure,

@@ -26,11 +26,9 @@ class Functions(Arithmetic):
             if logarithm is not None:
                 roots = self.multiply(roots, self.power(self.opened(logarithm)[0], coefficient))
                 continue
-            if any(self.bases[base].symmetry.odd for (base, _), _ in monomial):
-                sign, closure, args, symmetry = self.oriented({monomial: ONE})
-            else:
-                closure, args = self.close({monomial: ONE})
-                sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)
+            signed = any(self.bases[base].symmetry.odd for (base, _), _ in monomial)
+            close = self.oriented if signed else self.plain
+            sign, closure, args, symmetry = close({monomial: ONE})
             # A change of sign in the argument inverts the exponential: no odd symmetry is kept.
             base = self.base("exp", closure, positive=True, symmetry=Symmetry(symmetry.even))
             factors.append(((base, args), sign * coefficient))
@@ -55,13 +53,10 @@ class Functions(Arithmetic):
             return self._log(polynomial)
         if row is not None and row.odd and not polynomial:
             return {}
-        if row is not None and (row.odd or row.even):
-            sign, closure, args, symmetry = self.oriented(polynomial)
-            if row.even:
-                sign, symmetry = 1, Symmetry(symmetry.even + symmetry.odd)
-        else:
-            closure, args = self.close(polynomial)
-            sign, symmetry = 1, Symmetry(self.closures[closure].symmetries)
+        signed = row is not None and (row.odd or row.even)
+        sign, closure, args, symmetry = (self.oriented if signed else self.plain)(polynomial)
+        if row is not None and row.even:
+            sign, symmetry = 1, Symmetry(symmetry.even + symmetry.odd)
         positive = row is not None and row.positive
         base = self.base("function", (name, closure), positive=positive, symmetry=symmetry)
         return self.scale(self.atom(base, args), Fraction(sign))
@@ -82,8 +77,7 @@ class Functions(Arithmetic):
         return self.add(result, self._opaque_log(rest)) if rest else result
 
     def _opaque_log(self, polynomial: Polynomial) -> Polynomial:
-        closure, args = self.close(polynomial)
-        symmetry = Symmetry(self.closures[closure].symmetries)
+        _, closure, args, symmetry = self.plain(polynomial)
         return self.atom(self.base("function", ("log", closure), symmetry=symmetry), args)
 
 

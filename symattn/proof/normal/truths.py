@@ -18,7 +18,6 @@ from fractions import Fraction
 from symattn.proof.normal.arithmetic import ONE, SWAP, TRUTHS, rebuilds
 from symattn.proof.normal.atoms import UNIT, Key, Monomial, Polynomial
 from symattn.proof.normal.functions import Functions
-from symattn.proof.normal.labelling import Symmetry
 
 _MOST_TRUTHS = 6  # whose every combination is tried
 _MOST_POSITIONS = 4
@@ -53,7 +52,7 @@ class Truths(Functions):
         return self.add(self.number(1), self.scale(self._truth(other, other_args), Fraction(-1)))
 
     def _truth(self, closure: int, args: Indices) -> Polynomial:
-        symmetry = Symmetry(self.closures[closure].symmetries)
+        symmetry = self.closures[closure].symmetry
         return self.atom(self.base("at most", closure, nonnegative=True, symmetry=symmetry), args)
 
     def never_negative(self, gap: Polynomial) -> bool:
@@ -199,8 +198,7 @@ class Truths(Functions):
             found = self._met(next(iter(inside)), used)
             if found is not None:
                 return self.multiply(outside, found)
-        closure, args = self.close(inside, used)
-        symmetry = Symmetry(self.closures[closure].symmetries)
+        _, closure, args, symmetry = self.plain(inside, used)
         base = self.base("any", closure, nonnegative=True, symmetry=symmetry)
         return self.multiply(outside, self.atom(base, args))
 
@@ -296,8 +294,7 @@ class Truths(Functions):
             content *= coefficient
             outside += [(k, -p) for k, p in monomial if self.bases[k[0]].positive]
             rest = {frozenset(f for f in monomial if not self.bases[f[0][0]].positive): ONE}
-        closure, args = self.close(rest)
-        symmetry = Symmetry(self.closures[closure].symmetries)
+        _, closure, args, symmetry = self.plain(rest)
         base = self.base("inv0", closure, nonnegative=True, symmetry=symmetry)
         free = {i for m in support for (_, own), _ in m for i in own}
         if free.issubset(args):
