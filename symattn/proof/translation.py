@@ -136,7 +136,8 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
     ['transpose of a product', 'transpose of softmax', 'transpose of a quotient']
 
     The layout of a formula is that of its first softmax: ``column`` if it runs down each column,
-    ``row`` if along each row.  Without a softmax it is taken to be the one that ``to`` is not.
+    ``row`` if along each row.  Without a softmax it is taken to be the one that ``to`` is not, and
+    both axes of scores (``K.T @ Q``) count as axes of tokens.
     Translating to the layout that a formula has gives the formula itself.  A formula of the
     catalogue may be given too: it knows its layout, and which of its symbols have twins.
 
@@ -194,10 +195,19 @@ def _tied(source: Node, told: Mapping[Node, Node]) -> set[Node]:
 
 def _with_tokens(source: Node, layout: str) -> set[Node]:
     """Return the inputs with an axis that tokens run along."""
-    tokens = {source.sizes[1 - LAYOUTS[layout]]}
-    for node in source.walk():
-        if isinstance(node, Softmax):
-            tokens.update(node.sizes)
+    along = 1 - LAYOUTS[layout]
+    tokens = {source.sizes[along]}
+    weights = [node for node in source.walk() if isinstance(node, Softmax)]
+    for node in weights:
+        tokens.update(node.sizes)
+    # Scores have tokens along both axes: the keys are one where they are never a feature.
+    other = source.sizes[1 - along]
+    if (
+        not weights
+        and other in {node.sizes[along] for node in source.inputs()}
+        and other not in {node.sizes[1 - along] for node in source.inputs()}
+    ):
+        tokens.add(other)
     # An axis of one says nothing: a single query is a vector, and so is a vector of weights.
     tokens = {size for size in tokens if not size.is_one}
 

@@ -314,3 +314,18 @@ def test_text_and_latex_end_with_the_twin() -> None:
 @pytest.mark.parametrize("write", [lambda t: t.text(), lambda t: t.latex()], ids=["text", "latex"])
 def test_a_derivation_without_steps_is_one_line(write: Callable[[Translation], str]) -> None:
     assert write(sa.translate(Q, to="row")).count("= ") == 1
+
+
+def test_scores_without_a_softmax_are_translated_as_scores_are() -> None:
+    d_k, n, m, e = sa.dims("d_k n m e")
+    Q, K, W = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("W", d_k, d_k)
+    X, W_Q = sa.matrix("X", e, n), sa.matrix("W_Q", d_k, e)
+    assert sa.text(sa.translate(K.T @ Q, to="row").expr, "vaswani") == "Q Kᵀ"
+    assert sa.text(sa.translate(K.T @ W @ Q, to="row").expr, "vaswani") == "Q Wᵀ Kᵀ"
+    # Features are no tokens: a projection keeps its weight.
+    assert sa.text(sa.translate(W_Q @ X, to="row").expr, "vaswani") == "X W_Qᵀ"
+    assert sa.text(sa.translate(W @ Q, to="row").expr, "vaswani") == "Q Wᵀ"
+    for expr in (K.T @ Q, K.T @ W @ Q, W_Q @ X, W @ Q):
+        twin = sa.translate(expr, to="row")
+        assert twin.proof
+        assert sa.prove(twin.expr.xreplace(twin.inputs), expr.T)
