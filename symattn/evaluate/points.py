@@ -64,7 +64,7 @@ def sizes_in(nodes: Iterable[Node]) -> tuple[Size, ...]:
     found: dict[Size, None] = {}
     for node in nodes:
         for part in node.walk():
-            found.update(dict.fromkeys(part.sizes))
+            found.update(dict.fromkeys(part.extents))
         found.update((Size.tag(tag), None) for tag in node.tags)
     return tuple(found)
 

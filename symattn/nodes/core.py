@@ -300,6 +300,11 @@ class Node(WrittenExpr):
         return tuple(dict.fromkeys(found))
 
     @property
+    def extents(self) -> tuple[Size, ...]:
+        """Every size that this node alone is made with: its own, and those of its mask."""
+        return self.sizes if self.mask is None else self.sizes + self.mask.extents
+
+    @property
     def mask_arrays(self) -> tuple[BooleanInput, ...]:
         """The boolean arrays that the mask of this node alone is given."""
         if self.mask is None:

@@ -104,6 +104,11 @@ class Window(_Aligned):
         """How near a key has to be: nearer than this."""
         return size_of(self.args[0])
 
+    @property
+    def extents(self) -> tuple[Size, ...]:
+        """The width."""
+        return (self.width,)
+
     def condition(self, query: Place, key: Place, sizes: Sizes) -> Condition:
         at, j, width = self._query(query, sizes), Position(key), Extent(self.width)
         after = Not(AtMost(j, _plus([*at, _minus(width)])))
@@ -124,6 +129,11 @@ class Prefix(Mask):
     def length(self) -> Size:
         """How many keys there are in the prefix."""
         return size_of(self.args[0])
+
+    @property
+    def extents(self) -> tuple[Size, ...]:
+        """The length."""
+        return (self.length,)
 
     def condition(self, query: Place, key: Place, sizes: Sizes) -> Condition:
         return Not(AtMost(Extent(self.length), Position(key)))

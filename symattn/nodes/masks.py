@@ -48,6 +48,11 @@ class Mask(sympy.Basic):
         """Return what holds where the query may attend to the key."""
         raise NotImplementedError
 
+    @property
+    def extents(self) -> tuple[Size, ...]:
+        """The sizes that the mask itself is made with: the width of a window, say."""
+        return tuple(e for mask in self.args if isinstance(mask, Mask) for e in mask.extents)
+
     def require(self, queries: Size, keys: Size, agreement: Agreement) -> None:
         """Raise `AlignmentError` unless the mask has a meaning for these sizes."""
 

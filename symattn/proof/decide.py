@@ -140,7 +140,7 @@ def _checked(given: Any) -> dict[Node, Node]:
 def _conditions_on_sizes(sides: Iterable[Node], relations: Relations) -> list[str]:
     """Return what the sizes have to satisfy: "h divides d_model", "n-1 ≥ 1"."""
     sizes = dict.fromkeys(
-        relations.rewrite(size) for side in sides for node in side.walk() for size in node.sizes
+        relations.rewrite(size) for side in sides for node in side.walk() for size in node.extents
     )
     exact = dict.fromkeys(pair for size in sizes for pair in size.assumptions)
     return [

@@ -287,3 +287,14 @@ def test_a_maximum_of_truths_is_a_truth() -> None:
     assert sa.prove(sa.hadamard(some, some), some)
     assert verdict(some, sa.ones(1, n)) == "refuted"
     assert sa.prove(sa.max(sa.identity(n), axis=0), sa.ones(1, n))
+
+
+def test_sizes_that_only_a_mask_holds_count() -> None:
+    p = sa.dim("p")
+    short = sa.indicator(sa.prefix(m / p), m, n, axis=0)
+    result = sa.prove(short, short.T.T)
+    assert result.verdict == "proved"
+    assert result.conditions == ("p divides m",)
+    assert sa.prove(short, sa.indicator(sa.prefix(m), m, n, axis=0)).verdict == "refuted"
+    near = sa.softmax(S, axis=0, mask=~sa.window(m / p, align="top_left") | sa.prefix(m - 1))
+    assert sa.prove(near, near.T.T).conditions == ("p divides m", "m-1 ≥ 1")
