@@ -2,10 +2,10 @@
 
 * `signature`: the inputs, checked against the formula; `targets`: the array libraries, a row each;
 * `steps`, `plan`: what is computed, in which order, in whose memory;
-* `lowerings`, `emit`: each step as statements, and the module that they make;
+* `lowerings`, `masked`, `pairs`, `emit`: each step as statements, and the module that they make;
 * `arrays`, `scalars`, `call`: what a call is checked for before any work is done;
 * `conversions`: boolean masks from and to those of other libraries;
-* `function`: `lambdify`, the only place where source is run.
+* `generated`: `lambdify`, the only place where source is run.
 """
 
 from symattn.codegen.conversions import (

@@ -81,7 +81,6 @@ class GeneratedFunction:
         call = f"{signature.function}({', '.join(item.name for item in parameters)})"
         self._door = Door(signature, result, target, call)
         self._formula = formula
-        self._is_masked = any(part.mask is not None for part in result.walk())
         self.__name__ = self.__qualname__ = signature.function
         self.__doc__ = inspect.cleandoc(self._docstring())
         self.__signature__ = inspect.Signature(

@@ -255,9 +255,6 @@ class Node(WrittenExpr):
     is_sized: ClassVar[bool] = False
     """Whether the arguments of the node are sizes (ones, an identity) rather than operands."""
 
-    is_bound: ClassVar[bool] = False
-    """Whether the node is a vector that a score binds, which is no input of the whole."""
-
     @property
     def values(self) -> Arguments:
         """The scalars in the node itself; sizes are none."""

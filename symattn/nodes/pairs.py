@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import signature
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import sympy
 
@@ -42,8 +42,6 @@ _building: ContextVar[bool] = ContextVar("a score is being built", default=False
 
 class BoundVector(InputVector):
     """The query or the key inside a score: a column vector that stands for each in turn."""
-
-    is_bound: ClassVar[bool] = True
 
 
 class Pairwise(Node):
