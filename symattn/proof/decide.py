@@ -63,9 +63,11 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
     if given is not None:
         rule = _checked(given)
         left, right = left.xreplace(rule), right.xreplace(rule)
-    if left == right:
-        return Proof("proved", left, right, left.given, twins=twins, row=row)
     relations = left.given.merge(right.given).merge(in_force())
+    if left == right:
+        return Proof(
+            "proved", left, right, relations, twins=twins, row=row, **_alone(left, relations)
+        )
     _require_one_shape(left, right, relations, f"{brief(left)} = {brief(right)}")
     _one_meaning_a_name(left, right, relations)
     found = compared((left, right), relations)
@@ -147,6 +149,15 @@ def _conditions_on_sizes(sides: Iterable[Node], relations: Relations) -> list[st
         *(f"{divisor} divides {dividend}" for divisor, dividend in exact),
         *(f"{size} ≥ 1" for size in sizes if not is_at_least_one(size)),
     ]
+
+
+def _alone(side: Node, relations: Relations) -> dict[str, Any]:
+    """Return what has to hold for one formula to be defined, as far as it can be told."""
+    found = compared((side,), relations)
+    return {
+        "conditions": (*_conditions_on_sizes((side,), relations), *found.conditions),
+        "note": "" if found.equal else f"what it divides by is not listed: {found.reason}",
+    }
 
 
 def _strangers(left: Node, right: Node) -> str:

@@ -204,6 +204,13 @@ def test_equal_expressions_need_no_step() -> None:
     assert result.steps == ()
     assert result.check()
     assert sa.prove(sa.Program(S=S), S).verdict == "proved"
+    assert sa.prove(sa.reciprocal(P), sa.reciprocal(P)).conditions == ("P[i,j] ≠ 0",)
+    big = P
+    for _ in range(13):
+        big = big + big
+    result = sa.prove(big, big)
+    assert result.verdict == "proved"
+    assert "not listed" in result.note
 
 
 def test_nothing_is_proved_where_the_evaluator_never_had_a_value() -> None:
