@@ -30,6 +30,7 @@ from symattn.nodes.elementwise import (
 )
 from symattn.nodes.given import assuming
 from symattn.nodes.indicators import Indicator, indicator
+from symattn.nodes.indices import AxisIndex, index
 from symattn.nodes.inputs import (
     IdentityMatrix,
     InputMatrix,
@@ -60,6 +61,7 @@ from symattn.nodes.scalars import Scalar, scalar
 from symattn.nodes.sizes import Dim, dim, dims
 
 __all__ = [
+    "AxisIndex",
     "BooleanInput",
     "Causal",
     "Complement",
@@ -102,6 +104,7 @@ __all__ = [
     "function",
     "hadamard",
     "identity",
+    "index",
     "indicator",
     "keep",
     "log",

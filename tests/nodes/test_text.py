@@ -19,7 +19,7 @@ from symattn.nodes.guarded import without_text
 n: Any = nodes.dim("n")
 c: Any = nodes.scalar("c")
 Q = nodes.matrix("Q", "d", n)
-SYMBOLS: list[Any] = [n, c]
+SYMBOLS: list[Any] = [n, c, nodes.index("i", n)]
 
 CODE = "__import__('builtins').leave_a_mark()"
 
