@@ -17,8 +17,6 @@ __version__ = "0.1.0"
 _READING_ORDER = (
     # Sizes: tags, and the relations between them
     ("symattn.nodes", "dim dims assuming"),
-    # An index over an axis, to read one entry or one head
-    ("symattn.nodes", "index"),
     # What a formula is made of
     ("symattn.nodes", "matrix vector scalar ones identity"),
     # Operations; `@`, `*`, `+`, `-`, `/` and `.T` are written as they are
@@ -27,6 +25,8 @@ _READING_ORDER = (
     ("symattn.nodes", "causal window prefix padding keep indicator"),
     # Parts side by side; scores of pairs, and biases by position
     ("symattn.nodes", "concat pairwise positional"),
+    # An index over an axis, to read one entry or one head; a matrix for each head
+    ("symattn.nodes", "index family heads head sum_over reshape"),
     # Elementwise functions
     ("symattn.nodes", "exp log tanh sin cos relu sigmoid silu softplus sqrt square reciprocal"),
     ("symattn.nodes", "function"),
@@ -46,7 +46,7 @@ _READING_ORDER = (
     ("symattn.errors", "SymattnError"),
     ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
     ("symattn.errors", "SizeSyntaxError NameSyntaxError UnknownNameError TextRefusedError"),
-    ("symattn.errors", "MaskError AlignmentError"),
+    ("symattn.errors", "MaskError AlignmentError FamilyIndexError HeadsError"),
     ("symattn.errors", "RelationError SizeError SymbolClashError"),
     ("symattn.errors", "SignatureError CallError InputError InputShapeError ScalarError"),
     ("symattn.errors", "BackendError NotSupportedError InternalError"),
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         AxisError as AxisError,
         BackendError as BackendError,
         CallError as CallError,
+        FamilyIndexError as FamilyIndexError,
+        HeadsError as HeadsError,
         InputError as InputError,
         InputShapeError as InputShapeError,
         InternalError as InternalError,
@@ -96,8 +98,11 @@ if TYPE_CHECKING:
         dim as dim,
         dims as dims,
         exp as exp,
+        family as family,
         function as function,
         hadamard as hadamard,
+        head as head,
+        heads as heads,
         identity as identity,
         index as index,
         indicator as indicator,
@@ -112,6 +117,7 @@ if TYPE_CHECKING:
         prefix as prefix,
         reciprocal as reciprocal,
         relu as relu,
+        reshape as reshape,
         scalar as scalar,
         sigmoid as sigmoid,
         silu as silu,
@@ -120,6 +126,7 @@ if TYPE_CHECKING:
         softplus as softplus,
         sqrt as sqrt,
         square as square,
+        sum_over as sum_over,
         tanh as tanh,
         vector as vector,
         window as window,

@@ -31,6 +31,74 @@ class SymattnError(Exception):
         return _revive, (type(self), self.args, dict(self.__dict__))
 
 
+class FamilyIndexError(SymattnError, LookupError):
+    """A member of a family that is read at indices which do not fit the family.
+
+    >>> print(FamilyIndexError("W", ("h",), ("0",)))
+    W[0] is no member of the family W: it takes 1 index, made with sa.index("i", h)
+    >>> print(FamilyIndexError("W", ("h",), ("j",), runs=("j", "n", "h")))
+    W[j] is no member of the family W: j runs over n, but the family has h members
+    """
+
+    def __init__(
+        self,
+        name: str,
+        counts: Sequence[object],
+        indices: Sequence[str],
+        *,
+        runs: tuple[str, object, object] | None = None,
+    ) -> None:
+        self.name = name
+        self.counts = tuple(map(str, counts))
+        self.indices = tuple(indices)
+        self.runs = None if runs is None else tuple(map(str, runs))
+        if self.runs is not None:
+            index, size, count = self.runs
+            reason = f"{index} runs over {size}, but the family has {count} members"
+        elif not self.counts:
+            reason = "a family has one count or more, such as sa.family(name, h, rows, columns)"
+        else:
+            asked = "1 index" if len(self.counts) == 1 else f"{len(self.counts)} different indices"
+            made = ", ".join(
+                f'sa.index("{letter}", {count})'
+                for letter, count in zip("ijkl", self.counts, strict=False)
+            )
+            reason = f"it takes {asked}, made with {made}"
+        written = ", ".join(self.indices)
+        super().__init__(f"{name}[{written}] is no member of the family {name}: {reason}")
+
+
+class HeadsError(SymattnError, ValueError):
+    """An axis that is to be split into equal heads, and does not come out even.
+
+    >>> print(HeadsError("Q", "rows", "d_model", "i", "h"))
+    head(Q, i) does not fit: the rows of Q are d_model, which h does not divide for all sizes
+      declare what a head has: with sa.assuming("d_model = h*d_k")
+    >>> print(HeadsError("Q", "rows", 10, "i", 4))
+    head(Q, i) does not fit: the rows of Q are 10, which 4 does not divide
+    """
+
+    def __init__(self, whole: str, side: str, size: object, index: str, count: object) -> None:
+        self.whole = whole
+        self.side = side
+        self.size = str(size)
+        self.index = index
+        self.count = str(count)
+        message = (
+            f"head({whole}, {index}) does not fit: the {side} of {whole} are {size}, "
+            f"which {count} does not divide"
+        )
+        if not (self.size.isdigit() and self.count.isdigit()):
+            message += " for all sizes"
+            part = "d_k" if "d_k" not in (self.size, self.count) else "d_h"
+            if self.size.isidentifier():
+                message += (
+                    f'\n  declare what a head has: with sa.assuming("{self.size} = '
+                    f'{self.count}*{part}")'
+                )
+        super().__init__(message)
+
+
 class SizeSyntaxError(SymattnError, ValueError):
     """A size, a tag name or a relation that is not written in the grammar.
 

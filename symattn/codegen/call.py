@@ -30,6 +30,15 @@ Known = tuple[tuple[str, int], ...]
 _MOST_TRANSPOSED = 8  # inputs among which a transposed one is looked for, to explain an error
 
 
+_COUNTED = ("none", "one", "two", "three", "four", "five", "six")
+"""Numbers of axes in words."""
+
+
+def _turned(shape: Shape) -> Shape:
+    """Return the shape of transposed matrices."""
+    return (*shape[:-2], *shape[:-3:-1])
+
+
 class Door:
     """Checks the arguments of one generated function; immutable, so threads may share it."""
 
@@ -132,9 +141,8 @@ class Door:
         """Raise unless every array has the axes of its input."""
         for item, rank, shape in zip(self.shaped, self.ranks, shapes, strict=True):
             if len(shape) < rank:
-                least = "two axes" if rank == 2 else "one axis"
-                found = {0: "none", 1: "one"}[len(shape)]
-                problem = f"{item.name} needs at least {least}, but has {found}"
+                least = f"{_COUNTED[rank]} {'axis' if rank == 1 else 'axes'}"
+                problem = f"{item.name} needs at least {least}, but has {_COUNTED[len(shape)]}"
                 raise InputShapeError(problem, ((item.name, item.axes_text, shape),))
 
     def check_dtypes(self, values: Mapping[str, Any]) -> str:
@@ -201,7 +209,7 @@ class Door:
         for turned in self.transposes(axes):
             try:
                 self.sizes_of(
-                    tuple(s[::-1] if k in turned else s for k, s in enumerate(axes)), known
+                    tuple(_turned(s) if k in turned else s for k, s in enumerate(axes)), known
                 )
             except SizeError:
                 continue
@@ -214,7 +222,7 @@ class Door:
 
     def transposes(self, axes: Sequence[Shape]) -> Iterator[tuple[int, ...]]:
         """Yield the sets of matrices that may have been given transposed, small ones first."""
-        matrices = [k for k, shape in enumerate(axes) if len(shape) == 2 and shape[0] != shape[1]]
+        matrices = [k for k, shape in enumerate(axes) if len(shape) > 1 and shape[-2] != shape[-1]]
         if len(matrices) <= _MOST_TRANSPOSED:
             for count in range(1, len(matrices) + 1):
                 yield from combinations(matrices, count)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.plan import direct_plan
 from symattn.codegen.signature import ArrayInput, Signature
-from symattn.codegen.steps import Names, shape_text
+from symattn.codegen.steps import Names, axes_text
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
 from symattn.nodes import Node, Program, Softmax, Transposed
-from symattn.nodes.arrays import ArrayContext, scalar_code
+from symattn.nodes.arrays import ArrayContext, lifted, scalar_code
+from symattn.nodes.indices import AxisIndex
 from symattn.notation.names import identifier
 
 _INDENT = "    "
@@ -62,17 +63,24 @@ class _Emitter:
             extent=self.extent,
             dtype=f"{first}.dtype" if first else f"{self.alias}.float64",
             scalar_call=self.scalar_call,
+            order=self.plan.order,
         )
+        self.heads: tuple[AxisIndex, ...] = ()
         self.body: list[str] = []
 
     # What the lowerings ask for.
 
     def code(self, node: Node) -> str:
+        """Return the source of an operand, with the axes of all heads of what is being written."""
+        return lifted(self.own_code(node), node.indices, self.heads, self.context)
+
+    def own_code(self, node: Node) -> str:
+        """Return the source of a node by itself."""
         if node in self.plan.names:
             return self.plan.names[node]
         if node.is_input and node not in self.plan.in_place:
-            return identifier(node.label)
-        source = self.code(self.plan.in_place[node])
+            return node.array_code((), self.context)
+        source = self.own_code(self.plan.in_place[node])
         return f"{source}.swapaxes(-1, -2)" if isinstance(node, Transposed) else source
 
     def has_variable(self, node: Node) -> bool:
@@ -120,7 +128,9 @@ class _Emitter:
 
     def source(self) -> Source:
         for step in self.plan.steps:
+            self.heads = self.context.axes(step.node.inner_indices)
             lowering_of(step.node).write(step, self)
+        self.heads = self.context.axes(self.plan.result.indices)
         self.returned()
         steps, self.body = self.body, []
         given = self.read_sizes()
@@ -158,7 +168,7 @@ class _Emitter:
             self.write(f"if {self.dtype} == {half}:\n{casts}")
         for array in arrays:
             if array.is_vector:
-                self.write(f"{array.name} = {array.name}[..., None]", shape_text(array.node))
+                self.write(f"{array.name} = {array.name}[..., None]", axes_text(array.source.sizes))
 
     def returned(self) -> None:
         code = self.code(self.plan.result)
@@ -193,6 +203,9 @@ class _Emitter:
             if "\n" not in formula
             else f"Compute these lines, and return the last.\n\n{_INDENT}{formula}"
         )
-        lines = [first, "", *shapes, f"{_INDENT}returns: {shape_text(self.plan.result)}", _INDENT]
+        result = self.plan.result
+        heads = (index.size for index in self.context.axes(result.indices))
+        returns = f"{_INDENT}returns: {axes_text((*heads, *result.sizes))}"
+        lines = [first, "", *shapes, returns, _INDENT]
         definition.body = [ast.Expr(ast.Constant("\n".join(lines)))]
         return ast.unparse(definition)

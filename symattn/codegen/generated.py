@@ -26,7 +26,8 @@ from symattn.errors import (
     SizeError,
     TextRefusedError,
 )
-from symattn.nodes import Node, Program, Scalar
+from symattn.nodes import Family, Node, Program, Scalar
+from symattn.nodes.core import NamedInput
 from symattn.nodes.depth import shallow_enough
 from symattn.notation import brief, text
 from symattn.notation.layouts import layout_of
@@ -104,10 +105,11 @@ class GeneratedFunction:
         return self._generated.text
 
     @property
-    def inputs(self) -> tuple[Node | Scalar, ...]:
+    def inputs(self) -> tuple[NamedInput | Scalar, ...]:
         """The inputs in calling order, as symbols of the formula."""
         return tuple(
-            item.node if isinstance(item, ArrayInput) else item.symbol for item in self._parameters
+            item.source if isinstance(item, ArrayInput) else item.symbol
+            for item in self._parameters
         )
 
     @property
@@ -189,7 +191,7 @@ def lambdify(
     if not isinstance(inputs, Iterable):
         problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
-    if isinstance(inputs, Node | Scalar):
+    if isinstance(inputs, Node | Family | Scalar):
         problem = f"{brief(inputs)} stands alone; give a list of inputs, [{brief(inputs)}]"
         raise SignatureError(brief(expr), (problem,))
     program, name, layout = _taken_apart(expr)

@@ -20,7 +20,7 @@ from symattn.codegen.masked import (
     write_masked_softmax,
 )
 from symattn.codegen.pairs import write_concat, write_pairs, write_positions
-from symattn.codegen.steps import Step, shape_text
+from symattn.codegen.steps import Step
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
@@ -90,7 +90,7 @@ class Lowering:
 
 
 def _assign(step: Step, expression: str, out: Writer) -> None:
-    out.write(f"{step.name} = {expression}", shape_text(step.node))
+    out.write(f"{step.name} = {expression}", step.shape)
 
 
 def _into(step: Step, call: str, out: Writer) -> None:
@@ -99,7 +99,7 @@ def _into(step: Step, call: str, out: Writer) -> None:
     operand = out.code(step.operands[step.overwrites])
     written = f"{out.context.call(call)}({operand}, out={operand})"
     bound = written if operand == step.name else f"{step.name} = {written}"
-    out.write(bound, shape_text(step.node))
+    out.write(bound, step.shape)
 
 
 def _taken_over(step: Step, out: Writer) -> None:
@@ -111,7 +111,7 @@ def _taken_over(step: Step, out: Writer) -> None:
 
 
 def _update(step: Step, operation: str, operand: str, out: Writer) -> None:
-    out.write(f"{step.name} {operation}= {operand}", shape_text(step.node))
+    out.write(f"{step.name} {operation}= {operand}", step.shape)
 
 
 def _any(step: Step, out: Writer) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from symattn.codegen.steps import Step, shape_text
+from symattn.codegen.steps import Step
 from symattn.meaning.form import Form
 from symattn.nodes import Node, Softmax
 
@@ -46,7 +46,7 @@ def write_masked_softmax(step: Step, node: Softmax, along: str, out: Writer) -> 
             out.write(f"{weights} = {scores}", f"in the memory of {scores}")
     else:
         selected = f"{call('where')}({allowed}, {scores}, -{call('inf')})"
-        out.write(f"{weights} = {selected}", shape_text(node))
+        out.write(f"{weights} = {selected}", step.shape)
     # Where nothing is allowed the maximum is -inf, and -inf less -inf would be no number.
     least = f"{call('finfo')}({weights}.dtype).min"
     if out.target.max_takes_initial:
@@ -84,7 +84,7 @@ def write_masked_product(step: Step, pairs: Factors, out: Writer) -> None:
             is_weights = masked
         is_matrix = True
     if code != step.name:
-        out.write(f"{step.name} = {code}", shape_text(step.node))
+        out.write(f"{step.name} = {code}", step.shape)
 
 
 def _weighted_sum(step: Step, left: str, right: str, weights_first: bool, out: Writer) -> None:
@@ -103,7 +103,7 @@ def _weighted_sum(step: Step, left: str, right: str, weights_first: bool, out: W
     finite, some, nan, up, down = map(out.fresh, ("finite", "some", "nan", "up", "down"))
     out.write(f"{finite} = {call('isfinite')}({value})")
     kept = f"{call('where')}({finite}, {value}, 0)"
-    out.write(f"{name} = {product(weight, kept)}", shape_text(step.node))
+    out.write(f"{name} = {product(weight, kept)}", step.shape)
     out.remark("what is masked out takes no part, not even as 0 times NaN")
     lines = [f"{some} = ({weight} != 0).astype({name}.dtype)"]
     for found, test in (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from symattn.codegen.steps import Step, shape_text
+from symattn.codegen.steps import Step
 from symattn.nodes import Concat, Pairwise, PositionBias
 from symattn.nodes.arrays import nested
 from symattn.nodes.pairs import each_pair
@@ -23,7 +23,7 @@ def write_concat(step: Step, out: Writer) -> None:
     """Write matrices stacked along an axis."""
     node = cast(Concat, step.node)
     code = _stacked(node, [out.code(part) for part in step.operands], out)
-    out.write(f"{step.name} = {code}", shape_text(step.node))
+    out.write(f"{step.name} = {code}", step.shape)
 
 
 def _stacked(node: Concat, parts: Sequence[str], out: Writer) -> str:
@@ -64,9 +64,7 @@ def write_pairs(step: Step, out: Writer) -> None:
         if not has_vector:
             paired[part] = each_pair(name)
     known = {part: code for part, code in paired.items() if part in stacks}
-    out.write(
-        f"{step.name} = {node.pair_code(names, weights, out.context, known)}", shape_text(step.node)
-    )
+    out.write(f"{step.name} = {node.pair_code(names, weights, out.context, known)}", step.shape)
 
 
 def _pair_axes(node: Pairwise) -> list[tuple[str, str]]:
@@ -85,5 +83,5 @@ def write_positions(step: Step, out: Writer) -> None:
         out.write(f"{name} = {code}", f"positions of the {what}")
     out.write(
         f"{step.name} = {node.bias_code(node.named((names[0], names[1])), out.context)}",
-        shape_text(step.node),
+        step.shape,
     )

@@ -19,7 +19,8 @@ from symattn.codegen.steps import Names, Plan, Step
 from symattn.nodes import (
     BooleanInput,
     Hadamard,
-    InputMatrix,
+    Head,
+    Heads,
     MatrixProduct,
     MatrixSum,
     Negated,
@@ -29,6 +30,7 @@ from symattn.nodes import (
     Softmax,
     Transposed,
 )
+from symattn.nodes.arrays import index_order
 from symattn.notation.names import identifier
 
 
@@ -50,11 +52,13 @@ class _Layout:
     def __init__(self, program: Program, names: Names) -> None:
         self.standing: dict[Node, Node] = {}
         written: dict[str, Node] = {}
+        symbols = program.line_symbols
+        self.order = index_order(program.result)
         *earlier, last = program
         for name, line in program.named_lines.items():
             written[name] = self.standing.get(line, line)
             if name in earlier and not written[name].is_input:
-                self.standing[InputMatrix(name, *line.sizes)] = written[name]
+                self.standing[symbols[name]] = written[name]
         self.result = written[last]
         needed = set(self.walk(self.result))
         self.named: dict[Node, str] = {}
@@ -147,6 +151,7 @@ class _Layout:
                     not operand.is_input
                     and self.memory(operand) == operand
                     and last_reader[operand] == step
+                    and set(operand.indices) == set(step.indices)
                     and all(self.memory(other) != operand for other in others)
                     and all(self.inputs[other] <= self.inputs[operand] for other in others)
                 ):
@@ -167,14 +172,23 @@ class _Layout:
                     self.role(leader, scores)
                 )
             variables[node] = variables[leader]
-            steps.append(Step(variables[node], node, overwritten.get(node)))
+            heads = tuple(index for index in self.order if index in node.indices)
+            steps.append(Step(variables[node], node, overwritten.get(node), heads))
         for name, node in self.standing.items():
             if node in variables:
                 variables[name] = variables[node]
             else:
                 self.in_place[name] = node
         owned = not self.memory(self.result).is_input
-        return Plan(tuple(steps), self.result, variables, self.in_place, owned, self.standing)
+        return Plan(
+            tuple(steps),
+            self.result,
+            variables,
+            self.in_place,
+            owned,
+            self.standing,
+            self.order,
+        )
 
     def leaders(self, overwritten: Mapping[Node, int]) -> dict[Node, Node]:
         """Return, for every step, the step whose variable it shares.
@@ -197,6 +211,12 @@ class _Layout:
             return "P"
         if node in scores:
             return "S"
+        if isinstance(node, Head):
+            whole = self.operands(node)[0]
+            name = self.named.get(whole) or (identifier(whole.label) if whole.is_input else "")
+            return f"{name}_heads" if name else "heads"
+        if isinstance(node, Heads) and node != self.result:
+            return "concat"
         return "O" if node == self.result else _plain_name(node)
 
 

@@ -13,40 +13,45 @@ from typing import Any
 
 import sympy
 
+from symattn.codegen.steps import axes_text
 from symattn.errors import SignatureError, TextRefusedError
-from symattn.nodes import Dim, InputMatrix, InputVector, Node, Scalar
-from symattn.nodes.core import as_operand
+from symattn.nodes import Dim, Family, InputMatrix, InputVector, Member, Node, Scalar
+from symattn.nodes.core import NamedInput, as_operand
 from symattn.notation import brief
 from symattn.notation.names import identifier
 from symattn.tags import Relations, Size
 
+Symbol = NamedInput | sympy.Symbol
+"""What an input stands for in a formula: a matrix, a family, or a scalar."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayInput:
-    """A matrix or vector: ``name`` is the parameter, ``axes`` the last axes of its array."""
+    """A matrix, vector or family: ``name`` is the parameter, ``axes`` the last of its array."""
 
     name: str
-    node: InputMatrix
+    source: InputMatrix | Family
 
     @property
     def is_vector(self) -> bool:
         """Whether the array has one axis besides the batch: (…, d), not (…, d, 1)."""
-        return isinstance(self.node, InputVector)
+        return isinstance(self.source, InputVector)
 
     @property
     def axes(self) -> tuple[Size, ...]:
         """The sizes of the last axes, in tags."""
-        return self.node.sizes[:1] if self.is_vector else self.node.sizes
+        return self.source.sizes[:1] if self.is_vector else self.source.sizes
 
     @property
     def axes_text(self) -> str:
         """The axes as text: ``(…, d_k, n)``."""
-        return f"(…, {', '.join(map(str, self.axes))})"
+        return axes_text(self.axes)
 
     @property
     def places(self) -> tuple[str, ...]:
         """The axes in words, for errors."""
-        parts = ("entries",) if self.is_vector else ("rows", "columns")
+        heads = ("heads",) * (len(self.axes) - 2)
+        parts = ("entries",) if self.is_vector else (*heads, "rows", "columns")
         return tuple(f"{self.name}'s {part}" for part in parts)
 
 
@@ -74,7 +79,7 @@ class MaskInput:
     @property
     def axes_text(self) -> str:
         """The axes as text: ``(…, n, m)``."""
-        return f"(…, {', '.join(map(str, self.axes))})"
+        return axes_text(self.axes)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -168,7 +173,7 @@ def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Inpu
     Raises `SignatureError`, with every problem found.
     """
     given = [_as_input(value, result, formula) for value in inputs]
-    needed: list[Node | sympy.Symbol] = [*result.inputs(), *result.scalars()]
+    needed: list[Symbol] = [*result.inputs(), *result.scalars()]
     problems: list[str] = []
     unlisted = [symbol for symbol in result.scalars() if symbol not in given]
     for symbol in result.inputs():
@@ -179,7 +184,7 @@ def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Inpu
             problems.append(f"{_described(symbol)} is given twice")
         elif symbol not in needed:
             problems.append(f"{_described(symbol)} is among the inputs, but not in the formula")
-    taken: dict[str, Node | sympy.Symbol] = {}
+    taken: dict[str, Symbol] = {}
     for symbol in dict.fromkeys([*needed, *given]):
         name = identifier(_label(symbol))
         if name in taken and (symbol in needed) == (taken[name] in needed):
@@ -191,31 +196,35 @@ def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Inpu
     if problems:
         raise SignatureError(formula, problems)
     return tuple(
-        ArrayInput(identifier(symbol.name), symbol)
-        if isinstance(symbol, InputMatrix)
+        ArrayInput(identifier(symbol.label), symbol)
+        if isinstance(symbol, InputMatrix | Family)
         else NumberInput(identifier(_label(symbol)), symbol)  # pyright: ignore[reportArgumentType]
         for symbol in given
     ) + tuple(NumberInput(identifier(symbol.name), symbol, True) for symbol in unlisted)
 
 
-def _as_input(value: Any, result: Node, formula: str) -> InputMatrix | Scalar:
+def _as_input(value: Any, result: Node, formula: str) -> InputMatrix | Family | Scalar:
     if isinstance(value, str):
         raise TextRefusedError("lambdify", value)
+    if isinstance(value, Family):
+        return value
     symbol = as_operand(value, frozenset(result.tags))
     if isinstance(symbol, InputMatrix | Scalar):
         return symbol
     if isinstance(symbol, Dim):
         problem = f"{symbol} is a size: it is read off the arrays, or given by name in the call"
     else:
-        problem = f"{brief(symbol)} is not an input; give matrices, vectors and scalars"
+        problem = f"{brief(symbol)} is not an input; give matrices, vectors, families and scalars"
+        if isinstance(symbol, Member):
+            problem = f"{brief(symbol)} is one of a family; give the family, {symbol.label}"
     raise SignatureError(formula, (problem,))
 
 
-def _label(symbol: Node | sympy.Symbol) -> str:
-    return symbol.label if isinstance(symbol, Node) else str(symbol.name)
+def _label(symbol: Symbol) -> str:
+    return str(symbol.name) if isinstance(symbol, sympy.Symbol) else symbol.label
 
 
-def _described(symbol: Node | sympy.Symbol) -> str:
-    if isinstance(symbol, Node):
-        return f"{symbol.label} ∈ M^{{{symbol.sizes[0]}×{symbol.sizes[1]}}}"
-    return _label(symbol)
+def _described(symbol: Symbol) -> str:
+    if isinstance(symbol, sympy.Symbol):
+        return symbol.name
+    return f"{symbol.label} ∈ M^{{{'×'.join(map(str, symbol.sizes))}}}"

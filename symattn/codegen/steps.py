@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from symattn.nodes import Node
+from symattn.nodes.indices import AxisIndex
 from symattn.tags import Size
 
 
@@ -14,17 +15,24 @@ class Step:
     """One statement of the plan: the variable ``name`` becomes the value of ``node``.
 
     ``overwrites`` is the position, among ``node.matrices``, of the operand in whose memory the
-    result is written, and None where it gets memory of its own.
+    result is written, and None where it gets memory of its own.  ``heads`` are the indices whose
+    axes stand before rows and columns, in this order.
     """
 
     name: str
     node: Node
     overwrites: int | None
+    heads: tuple[AxisIndex, ...] = ()
 
     @property
     def sizes(self) -> tuple[Size, Size]:
         """The numbers of rows and columns."""
         return self.node.sizes
+
+    @property
+    def shape(self) -> str:
+        """The axes of the array: ``(…, h, m, n)``."""
+        return axes_text((*(index.size for index in self.heads), *self.sizes))
 
     @property
     def operands(self) -> tuple[Node, ...]:
@@ -38,7 +46,8 @@ class Plan:
 
     ``in_place`` holds the node from which each node that is read in place is written, ``owned``
     tells whether the result is memory that a step made, so that it can be handed out, and
-    ``standing`` leads from the name of a line to the node that the line computes.
+    ``standing`` leads from the name of a line to the node that the line computes.  ``order`` is
+    that of the axes of indices, in all arrays.
     """
 
     steps: tuple[Step, ...]
@@ -47,11 +56,12 @@ class Plan:
     in_place: Mapping[Node, Node]
     owned: bool
     standing: Mapping[Node, Node]
+    order: tuple[AxisIndex, ...]
 
 
-def shape_text(node: Node) -> str:
-    """Return the axes of a node's array: ``(…, m, n)``."""
-    return f"(…, {node.sizes[0]}, {node.sizes[1]})"
+def axes_text(axes: Iterable[Size]) -> str:
+    """Return the axes of an array as text: ``(…, m, n)``."""
+    return f"(…, {', '.join(map(str, axes))})"
 
 
 class Names:

@@ -7,6 +7,7 @@ from symattn.evaluate.matrices import evaluate
 from symattn.evaluate.points import (
     Entries,
     Rows,
+    random_indices,
     random_inputs,
     random_scalars,
     random_sizes,
@@ -24,6 +25,7 @@ __all__ = [
     "entry_value",
     "evaluate",
     "exact",
+    "random_indices",
     "random_inputs",
     "random_scalars",
     "random_sizes",

@@ -25,7 +25,7 @@ import numpy as np
 from symattn.errors import SizeError, UndefinedPointError
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes import InputVector
-from symattn.nodes.core import Node
+from symattn.nodes.core import NamedInput
 
 DIGITS = 50
 
@@ -157,23 +157,40 @@ def arbitrary_function(name: str) -> Callable[[Arithmetic, Any], Any]:
 
 
 def rows_of(
-    node: Node, value: Any, sizes: Mapping[str, int], arithmetic: Arithmetic
-) -> list[list[Any]]:
+    source: NamedInput, value: Any, sizes: Mapping[str, int], arithmetic: Arithmetic
+) -> list[Any]:
     """Return the entries of an input, given as rows or as an array, as numbers.
 
-    A vector may be given as one row of numbers.  Raises `SizeError` if the shape is another.
+    A family is a list of its members' rows; a vector may be given as one row of numbers.  Raises
+    `SizeError` if the shape is another.
     """
     rows: Sequence[Any] = value.tolist() if isinstance(value, np.ndarray) else value
-    if isinstance(node, InputVector) and rows and not isinstance(rows[0], (list, tuple)):
+    if isinstance(source, InputVector) and rows and not isinstance(rows[0], (list, tuple)):
         rows = [[entry] for entry in rows]
-    expected = [size.value(sizes) for size in node.sizes]
-    shape = [len(rows), *{len(row) for row in rows}]
+    expected = [size.value(sizes) for size in source.sizes]
+    shape = _shape_of(rows, len(expected))
     if shape != expected:
         raise SizeError(
             "inconsistent",
-            size=f"{node.label} ∈ M^{{{node.sizes[0]}×{node.sizes[1]}}}",
+            size=f"{source.label} ∈ M^{{{'×'.join(map(str, source.sizes))}}}",
             value="×".join(map(str, expected)),
             where="the sizes given",
             detail=f"its value is {'×'.join(map(str, shape))}",
         )
-    return [[number(entry, arithmetic) for entry in row] for row in rows]
+    return _numbers(rows, len(expected), arithmetic)
+
+
+def _shape_of(rows: Sequence[Any], depth: int) -> list[int]:
+    """Return the lengths of nested rows; several on one level where they are ragged."""
+    shape: list[int] = []
+    level: list[Any] = [rows]
+    for _ in range(depth):
+        shape += sorted({len(row) for row in level})
+        level = [entry for row in level for entry in row]
+    return shape
+
+
+def _numbers(rows: Sequence[Any], depth: int, arithmetic: Arithmetic) -> list[Any]:
+    if depth == 1:
+        return [number(entry, arithmetic) for entry in rows]
+    return [_numbers(row, depth - 1, arithmetic) for row in rows]

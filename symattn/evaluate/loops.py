@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from symattn.errors import InternalError, UndefinedPointError
@@ -31,6 +32,7 @@ from symattn.meaning.form import (
     AtMost,
     Blocks,
     Both,
+    Component,
     Condition,
     Entry,
     Extent,
@@ -49,9 +51,11 @@ from symattn.meaning.form import (
     Sum,
     Truth,
     children,
+    indices_of,
     place,
 )
 from symattn.nodes.core import Node
+from symattn.nodes.indices import AxisIndex
 from symattn.tags import Size
 
 Numbers = Any
@@ -94,6 +98,8 @@ def table(
     inputs: Mapping[Any, Any],
     scalars: Mapping[str, Any] | None = None,
     arithmetic: Arithmetic = FLOATS,
+    *,
+    indices: Mapping[AxisIndex, int] | None = None,
 ) -> list[list[Numbers]]:
     """Return every entry of a formula, each from its meaning, as rows.
 
@@ -103,11 +109,12 @@ def table(
     >>> table(softmax(S, axis=0), {"m": 2, "n": 1}, {S: [[0], [0]]})
     [[0.5], [0.5]]
 
-    Raises `UndefinedPointError` and `SizeError` as `entry_value` and the matrix evaluator do.
+    ``indices`` says where the indices that are free in the formula are read.  Raises
+    `UndefinedPointError` and `SizeError` as `entry_value` and the matrix evaluator do.
     """
     entries: dict[tuple[str, tuple[Size, ...]], Any] = {
-        (symbol.label, symbol.sizes): rows_of(symbol, inputs[symbol], sizes, arithmetic)
-        for symbol in node.inputs()
+        (source.label, source.sizes): rows_of(source, inputs[source], sizes, arithmetic)
+        for source in node.inputs()
     }
     entries.update(((array.label, array.sizes), inputs[array]) for array in node.booleans())
     row, column = place(node.sizes[0]), place(node.sizes[1])
@@ -116,7 +123,10 @@ def table(
     try:
         entry = loops.compiled(node.meaning(row, column))
         return [
-            [entry({**dict.fromkeys(row, i), **dict.fromkeys(column, j)}) for j in range(columns)]
+            [
+                entry({**_spread(i, row, sizes), **_spread(j, column, sizes), **_read_at(indices)})
+                for j in range(columns)
+            ]
             for i in range(rows)
         ]
     except (ZeroDivisionError, OverflowError) as error:
@@ -128,18 +138,18 @@ def free_indices(form: Form | Condition) -> tuple[Index, ...]:
     found: dict[Index, None] = {}
     match form:
         case Entry(_, _, at) | Allowed(_, _, at):
-            found.update(dict.fromkeys(itertools.chain(*at)))
+            found.update(dict.fromkeys(indices_of(tuple(itertools.chain(*at)))))
         case Position(at):
-            found.update(dict.fromkeys(at))
+            found.update(dict.fromkeys(indices_of(at)))
         case Same(left, right):
-            found.update(dict.fromkeys(left + right))
+            found.update(dict.fromkeys(indices_of(left + right)))
         case Softmax(_, _, at, _) | Blocks(at, _):
-            found.update(dict.fromkeys(at))
+            found.update(dict.fromkeys(indices_of(at)))
         case _:
             pass
-    bound: Place = (form.index,) if isinstance(form, Sum | Maximum | Softmax) else ()
+    bound: tuple[Index, ...] = (form.index,) if isinstance(form, Sum | Maximum | Softmax) else ()
     if isinstance(form, Blocks):
-        bound = tuple(index for part in form.parts for index in part.place)
+        bound = tuple(index for part in form.parts for index in indices_of(part.place))
     for child in children(form):
         found.update((index, None) for index in free_indices(child) if index not in bound)
     return tuple(found)
@@ -236,17 +246,25 @@ class _Loops:
         if not at:
             return lambda bound: 0
         if len(at) == 1:
-            only = at[0]
-            return lambda bound: bound[only]
-        extents = [(index, index.size.value(self.sizes)) for index in at]
+            return self._factor(at[0])
+        factors = [(self._factor(one), one.size.value(self.sizes)) for one in at]
 
         def value(bound: _Bound) -> int:
             position = 0
-            for index, extent in extents:
-                position = position * extent + bound[index]
+            for factor, extent in factors:
+                position = position * extent + factor(bound)
             return position
 
         return value
+
+    def _factor(self, one: Index | Component) -> Callable[[_Bound], int]:
+        """Return an index as a number, or one factor of a place on a merged axis."""
+        if isinstance(one, Index):
+            return lambda bound: bound[one]
+        whole = self._position(one.of)
+        extent = one.size.value(self.sizes)
+        inner = prod(size.value(self.sizes) for size in one.sizes[one.position + 1 :])
+        return lambda bound: whole(bound) // inner % extent
 
     def _folded(self, form: Sum | Maximum) -> _Value:
         index, body = form.index, self.compiled(form.body)
@@ -341,9 +359,18 @@ class _Loops:
 def _spread(position: int, at: Place, sizes: Mapping[str, int]) -> _Bound:
     """Return the indices of a place that is this position, row-major."""
     spread: _Bound = {}
-    for index in reversed(at):
+    for index in reversed(tuple(indices_of(at))):
         position, spread[index] = divmod(position, index.size.value(sizes))
     return spread
+
+
+def _read_at(indices: Mapping[AxisIndex, int] | None) -> _Bound:
+    """Return the values of named indices by the indices of forms."""
+    return {
+        inner: value
+        for index, value in (indices or {}).items()
+        for inner in indices_of(index.place)
+    }
 
 
 def _power(base: Any, exponent: Fraction, arithmetic: Arithmetic) -> Any:

@@ -12,7 +12,7 @@ rule; a test fails while one is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +38,8 @@ from symattn.nodes import (
     Dim,
     Elementwise,
     Hadamard,
+    Head,
+    Heads,
     IdentityMatrix,
     Indicator,
     InputMatrix,
@@ -48,6 +50,7 @@ from symattn.nodes import (
     MatrixProduct,
     MatrixSum,
     MaxAlong,
+    Member,
     Negated,
     Ones,
     Padding,
@@ -55,13 +58,16 @@ from symattn.nodes import (
     PositionBias,
     Prefix,
     Quotient,
+    Reshaped,
     Scalar,
     Softmax,
+    SumOver,
     Transposed,
     Union,
     Window,
 )
-from symattn.nodes.core import Node
+from symattn.nodes.core import NamedInput, Node
+from symattn.nodes.indices import AxisIndex
 from symattn.nodes.scalars import NAMES_OF_FUNCTIONS, PositionSymbol
 
 Matrix = np.ndarray[Any, np.dtype[np.object_]]
@@ -70,12 +76,13 @@ Pairs = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass(frozen=True)
 class Point:
-    """Where a formula is evaluated: sizes, inputs, scalars, and the arithmetic."""
+    """Where a formula is evaluated: sizes, inputs, scalars, the arithmetic, and indices."""
 
     sizes: Mapping[str, int]
-    inputs: Mapping[Node | BooleanInput, Any]
+    inputs: Mapping[NamedInput | BooleanInput, Any]
     scalars: Mapping[str, Any]
     arithmetic: Arithmetic
+    indices: Mapping[AxisIndex, int] = field(default_factory=dict)
 
     def shape(self, node: Node) -> tuple[int, int]:
         """Return the numbers of rows and columns of a node here."""
@@ -107,6 +114,8 @@ def evaluate(
     inputs: Mapping[Any, Any],
     scalars: Mapping[str, Any] | None = None,
     digits: int = DIGITS,
+    *,
+    indices: Mapping[AxisIndex, int] | None = None,
 ) -> Matrix:
     """Return the matrix that a formula is at a point, as an array of mpmath numbers.
 
@@ -118,11 +127,12 @@ def evaluate(
     0.5 (2, 1)
 
     Inputs are rows or arrays of rationals, integers or floats, those of ``node.booleans()`` rows of
-    booleans; ``sizes`` gives every tag a size.
+    booleans, those of a family the rows of every member; ``sizes`` gives every tag a size and
+    ``indices`` every index that is free a value.
     Raises `UndefinedPointError` where the formula has no value, and `SizeError` for inputs of other
     sizes.
     """
-    point = Point(sizes, inputs, scalars or {}, exact(digits))
+    point = Point(sizes, inputs, scalars or {}, exact(digits), indices or {})
     known: dict[sympy.Basic, Any] = {}
     try:
         _compute(node, point, known)
@@ -132,20 +142,41 @@ def evaluate(
 
 
 def _compute(node: Node, point: Point, known: dict[sympy.Basic, Any]) -> None:
-    """Add the values of a formula and its parts to those that are known."""
+    """Add the values of a formula and its parts to those that are known.
+
+    A part in which an index is free that has no value here is left to what runs over the index.
+    """
     for part in node.walk():
-        if part not in known:
+        if part not in known and set(part.indices) <= point.indices.keys():
             operands = () if part.is_sized else part.operands
             values = tuple(
-                known[operand] if isinstance(operand, Node) else scalar_value(operand, point)
+                known.get(operand) if isinstance(operand, Node) else scalar_value(operand, point)
                 for operand in operands
             )
+            if part.binds:
+                values = (_at_each(part, point, known),)
             matrix = RULES[type(part)](part, values, point)
             if matrix.shape != point.shape(part):
                 raise InternalError(f"{part} has shape {point.shape(part)}, not {matrix.shape}")
             for value in matrix.flat:
                 defined(value, point.arithmetic, "an entry")
             known[part] = matrix
+
+
+def _at_each(node: Node, point: Point, known: Mapping[sympy.Basic, Any]) -> list[Matrix]:
+    """Return the matrices that the operand of a node is for each value of the index it binds."""
+    (index,), body = node.binds, node.matrices[0]
+    around = {part: value for part, value in known.items() if index not in _indices(part)}
+    matrices: list[Matrix] = []
+    for value in range(index.size.value(point.sizes)):
+        inside = dict(around)
+        _compute(body, replace(point, indices={**point.indices, index: value}), inside)
+        matrices.append(inside[body])
+    return matrices
+
+
+def _indices(part: sympy.Basic) -> tuple[AxisIndex, ...]:
+    return part.indices if isinstance(part, Node) else ()
 
 
 def _is_matrix(value: Any) -> bool:
@@ -159,6 +190,45 @@ def _is_matrix(value: Any) -> bool:
 def named_matrix(node: InputMatrix, values: Values, point: Point) -> Matrix:
     """The entries that were given."""
     return np.array(rows_of(node, point.inputs[node], point.sizes, point.arithmetic), dtype=object)
+
+
+@rule(Member)
+def member_of_family(node: Member, values: Values, point: Point) -> Matrix:
+    """The entries of the member at the values of its indices."""
+    rows = rows_of(node.source, point.inputs[node.source], point.sizes, point.arithmetic)
+    for index in node.reads:
+        rows = rows[point.indices[index]]
+    return np.array(rows, dtype=object)
+
+
+@rule(Heads)
+def stacked_heads(node: Heads, values: Values, point: Point) -> Matrix:
+    """One head after another."""
+    return np.concatenate(values[0], axis=node.axis)
+
+
+@rule(SumOver)
+def sum_of_heads(node: SumOver, values: Values, point: Point) -> Matrix:
+    """One head plus another."""
+    return np.add.reduce(values[0])
+
+
+@rule(Head)
+def block(node: Head, values: Values, point: Point) -> Matrix:
+    """The rows or columns from i·d on, d of them."""
+    extent = point.shape(node)[node.axis]
+    start = point.indices[node.index] * extent
+    return np.take(values[0], range(start, start + extent), axis=node.axis)
+
+
+@rule(Reshaped)
+def reshaped(node: Reshaped, values: Values, point: Point) -> Matrix:
+    """The entries one by one, row after row, put into the other shape."""
+    entries = iter(values[0].flatten().tolist())
+    matrix = np.empty(point.shape(node), dtype=object)
+    for place in np.ndindex(*matrix.shape):
+        matrix[place] = next(entries)
+    return matrix
 
 
 @rule(Ones)

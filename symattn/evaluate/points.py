@@ -20,7 +20,8 @@ from typing import Any
 import sympy
 
 from symattn.errors import SizeError
-from symattn.nodes.core import Node
+from symattn.nodes.core import NamedInput, Node
+from symattn.nodes.indices import AxisIndex
 from symattn.nodes.masks import BooleanInput
 from symattn.tags import Quotient, Relations, Size
 
@@ -196,13 +197,15 @@ def random_booleans(sizes: Sequence[int], rng: Random) -> Booleans:
 
 
 def random_inputs(
-    inputs: Iterable[Node | BooleanInput],
+    inputs: Iterable[NamedInput | BooleanInput],
     sizes: Mapping[str, int],
     rng: Random,
     entries: Entries = Entries.GENERIC,
     relations: Relations | None = None,
 ) -> dict[Any, Any]:
-    """Return a matrix for every input; one name with sizes that the relations equate is one matrix.
+    """Return a matrix for every input, and a list of matrices for a family.
+
+    One name with sizes that the relations equate is one matrix.
 
     >>> from symattn.nodes import dims, matrix
     >>> m, n = dims("m n")
@@ -212,7 +215,7 @@ def random_inputs(
     """
     rewrite = (relations or Relations()).rewrite
     drawn: dict[tuple[str, tuple[Size, ...]], Rows | Booleans] = {}
-    values: dict[Node | BooleanInput, Rows | Booleans] = {}
+    values: dict[NamedInput | BooleanInput, Rows | Booleans] = {}
     for symbol in inputs:
         key = symbol.label, tuple(rewrite(size) for size in symbol.sizes)
         if key not in drawn:
@@ -220,10 +223,30 @@ def random_inputs(
             drawn[key] = (
                 random_booleans(shape, rng)
                 if isinstance(symbol, BooleanInput)
-                else random_rows(shape[0], shape[1], rng, entries)
+                else _random_members(shape, rng, entries)
             )
         values[symbol] = drawn[key]
     return values
+
+
+def random_indices(
+    indices: Iterable[AxisIndex], sizes: Mapping[str, int], rng: Random
+) -> dict[AxisIndex, int]:
+    """Return a value for every index, from 0 and below its size.
+
+    >>> from symattn.nodes import index
+    >>> random_indices([index("i", "h")], {"h": 1}, Random(3))
+    {i: 0}
+    """
+    return {index: rng.randrange(index.size.value(sizes)) for index in indices}
+
+
+def _random_members(shape: Sequence[int], rng: Random, entries: Entries) -> Any:
+    """Return the rows of a matrix, or of each member of a family."""
+    count, *rest = shape
+    if len(rest) == 1:
+        return random_rows(count, rest[0], rng, entries)
+    return tuple(_random_members(rest, rng, entries) for _ in range(count))
 
 
 def random_scalars(

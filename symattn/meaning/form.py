@@ -11,7 +11,8 @@ the place where it is read* (the ``j`` above is not the bound ``t``), and condit
 An **index** runs over an axis of a given `Size`; two indices are the same only if they are the same
 object.  A **place** is what stands between the brackets: a tuple of indices, outermost first.  An
 axis of size one has the empty place, a merged axis (heads × features) has one index a factor, and
-the order matters: ``(h, d_v)`` is head-major and is not ``(d_v, h)``.
+the order matters: ``(h, d_v)`` is head-major and is not ``(d_v, h)``.  Where a merged axis is read
+as a whole, a `Component` is one of its factors: the head that row p of the heads lies in.
 
 Invariant: forms are immutable, and a binder (`Sum`, `Maximum`, `Softmax`, `Blocks`) owns its index,
 which is used nowhere else.
@@ -20,7 +21,7 @@ which is used nowhere else.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -31,20 +32,83 @@ _fresh_identity = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A bound or free index over an axis; identity, not name or size, makes it equal."""
+    """A bound or free index over an axis; identity, not name or size, makes it equal.
+
+    A bound one has an identity of its own; one that a user named has its name and size.
+    """
 
     size: Size = field(compare=False)
     hint: str = field(default="", compare=False)
-    identity: int = field(default_factory=lambda: next(_fresh_identity))
+    identity: Hashable = field(default_factory=lambda: next(_fresh_identity))
 
 
-Place = tuple[Index, ...]
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One factor of a place on a merged axis, whose factors have these sizes (row-major).
+
+    On an axis of h·d_v read at p, component 0 of (h, d_v) is ``p div d_v``, the head, and component
+    1 is ``p mod d_v``, the feature in it.
+    """
+
+    of: Place
+    sizes: tuple[Size, ...]
+    position: int
+
+    @property
+    def size(self) -> Size:
+        """The size of the axis that this factor is on."""
+        return self.sizes[self.position]
+
+
+Place = tuple[Index | Component, ...]
 """Where an axis is read: its indices, outermost first; empty for an axis of size one."""
 
 
-def place(size: Size, hint: str = "") -> Place:
+def place(size: Size, hint: str = "") -> tuple[Index, ...]:
     """Return a fresh place on an axis of the given size."""
     return () if size.is_one else (Index(size, hint),)
+
+
+def components(at: Place, sizes: Sequence[Size]) -> tuple[Place, ...]:
+    """Return the place on each factor of a merged axis, from a place on the whole of it.
+
+    >>> h, d = Size.tag("h"), Size.tag("d")
+    >>> i, c, p = Index(h), Index(d), Index(h * d)
+    >>> components((i, c), (h, d)) == ((i,), (c,)), components((p,), (h * d, Size.of(1)))[0] == (p,)
+    (True, True)
+    >>> components((p,), (h, d))[1][0].size == d
+    True
+    """
+    wide = tuple(size for size in sizes if not size.is_one)
+    if len(wide) < 2:
+        return tuple(() if size.is_one else at for size in sizes)
+    grouped = _grouped(at, wide)
+    factors = iter(grouped or [(Component(at, wide, k),) for k in range(len(wide))])
+    return tuple(() if size.is_one else next(factors) for size in sizes)
+
+
+def _grouped(at: Place, sizes: Sequence[Size]) -> list[Place] | None:
+    """Return the parts of a place that are on axes of these sizes, or None if none divide it so."""
+    groups: list[Place] = []
+    rest = at
+    for size in sizes:
+        count, reached = 0, Size.of(1)
+        while reached != size:
+            if count == len(rest):
+                return None
+            reached, count = reached * rest[count].size, count + 1
+        groups.append(rest[:count])
+        rest = rest[count:]
+    return None if rest else groups
+
+
+def indices_of(at: Place) -> Iterator[Index]:
+    """Yield every index that a place is made from."""
+    for one in at:
+        if isinstance(one, Component):
+            yield from indices_of(one.of)
+        else:
+            yield one
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +322,7 @@ def either(left: Condition, right: Condition) -> Condition:
 def sum_over(at: Place, body: Form) -> Form:
     """Sum the body over every index of a place; over an axis of size one it is the body itself."""
     for index in reversed(at):
+        assert isinstance(index, Index), "a sum binds indices of its own"
         body = Sum(index, body)
     return body
 
@@ -315,8 +380,9 @@ def substitute(
     form: Form,
     entries: Mapping[Key, Reading],
     parameters: Mapping[str, Reading] | None = None,
+    indices: Mapping[Index, Place] | None = None,
 ) -> Form:
-    """Return a form in which entries of some inputs, and some scalars, are something else.
+    """Return a form in which entries of some inputs, some scalars and free indices are replaced.
 
     >>> c, n, i = Index(Size.tag("d")), (Size.tag("d"), Size.of(1)), Index(Size.tag("n"))
     >>> column = {("q", n): lambda at: Entry("Q", (Size.tag("d"), Size.tag("n")), (at[0], (i,)))}
@@ -327,17 +393,17 @@ def substitute(
     Every binder of the result is a new one, so that a form may be substituted into many times and
     no index is bound twice; nothing is captured, for what is read has indices of its own.
     """
-    return _Substitution(entries, parameters or {}).form(form, {})
+    return _Substitution(entries, parameters or {}).form(form, indices or {})
 
 
 class _Substitution:
-    """Copies a form; ``to`` says what each index around a part is called in the copy."""
+    """Copies a form; ``to`` says what each index around a part becomes in the copy."""
 
     def __init__(self, entries: Mapping[Key, Reading], parameters: Mapping[str, Reading]) -> None:
         self.entries = entries
         self.parameters = parameters
 
-    def form(self, form: Form, to: Mapping[Index, Index]) -> Form:
+    def form(self, form: Form, to: Mapping[Index, Place]) -> Form:
         match form:
             case Number() | Extent():
                 return form
@@ -363,19 +429,19 @@ class _Substitution:
                 return Blocks(_renamed(at, to), tuple(self.block(part, to) for part in parts))
             case Sum(index, body) | Maximum(index, body):
                 fresh = Index(index.size, index.hint)
-                return type(form)(fresh, self.form(body, {**to, index: fresh}))
+                return type(form)(fresh, self.form(body, {**to, index: (fresh,)}))
             case Softmax(index, body, at, allowed):
                 fresh = Index(index.size, index.hint)
-                inner = {**to, index: fresh}
+                inner = {**to, index: (fresh,)}
                 where = None if allowed is None else self.condition(allowed, inner)
                 return Softmax(fresh, self.form(body, inner), _renamed(at, to), where)
 
-    def block(self, part: Block, to: Mapping[Index, Index]) -> Block:
-        fresh = tuple(Index(index.size, index.hint) for index in part.place)
-        inner = {**to, **dict(zip(part.place, fresh, strict=True))}
+    def block(self, part: Block, to: Mapping[Index, Place]) -> Block:
+        fresh = place(part.size)
+        inner = {**to, **dict.fromkeys(indices_of(part.place), fresh)}
         return Block(part.size, fresh, self.form(part.form, inner))
 
-    def condition(self, condition: Condition, to: Mapping[Index, Index]) -> Condition:
+    def condition(self, condition: Condition, to: Mapping[Index, Place]) -> Condition:
         match condition:
             case Same(left, right):
                 return Same(_renamed(left, to), _renamed(right, to))
@@ -389,5 +455,13 @@ class _Substitution:
                 return Both(self.condition(left, to), self.condition(right, to))
 
 
-def _renamed(at: Place, to: Mapping[Index, Index]) -> Place:
-    return tuple(to.get(index, index) for index in at)
+def _renamed(at: Place, to: Mapping[Index, Place]) -> Place:
+    """Return a place in the copy; what was one index may have become several."""
+    renamed: list[Index | Component] = []
+    for one in at:
+        if isinstance(one, Index):
+            renamed += to.get(one, (one,))
+        else:
+            factors = components(_renamed(one.of, to), one.sizes)
+            renamed += factors[one.position]
+    return tuple(renamed)

@@ -28,6 +28,7 @@ from symattn.nodes.elementwise import (
     square,
     tanh,
 )
+from symattn.nodes.families import Family, Member, family
 from symattn.nodes.given import assuming
 from symattn.nodes.indicators import Indicator, indicator
 from symattn.nodes.indices import AxisIndex, index
@@ -54,22 +55,27 @@ from symattn.nodes.known_masks import (
     window,
 )
 from symattn.nodes.masks import BooleanInput, Complement, Intersection, Mask, Union
+from symattn.nodes.over_heads import Head, Heads, SumOver, head, heads, sum_over
 from symattn.nodes.pairs import BoundVector, Pairwise, pairwise
 from symattn.nodes.positions import PositionBias, positional
 from symattn.nodes.program import Program
+from symattn.nodes.reshaping import Reshaped, reshape
 from symattn.nodes.scalars import Scalar, scalar
 from symattn.nodes.sizes import Dim, dim, dims
 
 __all__ = [
     "AxisIndex",
     "BooleanInput",
+    "BoundVector",
     "Causal",
     "Complement",
-    "BoundVector",
     "Concat",
     "Dim",
     "Elementwise",
+    "Family",
     "Hadamard",
+    "Head",
+    "Heads",
     "IdentityMatrix",
     "Indicator",
     "InputMatrix",
@@ -80,17 +86,20 @@ __all__ = [
     "MatrixProduct",
     "MatrixSum",
     "MaxAlong",
+    "Member",
     "Negated",
     "Node",
     "Ones",
     "Padding",
-    "Prefix",
     "Pairwise",
     "PositionBias",
+    "Prefix",
     "Program",
     "Quotient",
+    "Reshaped",
     "Scalar",
     "Softmax",
+    "SumOver",
     "Transposed",
     "Union",
     "Window",
@@ -101,8 +110,11 @@ __all__ = [
     "dim",
     "dims",
     "exp",
+    "family",
     "function",
     "hadamard",
+    "head",
+    "heads",
     "identity",
     "index",
     "indicator",
@@ -112,11 +124,12 @@ __all__ = [
     "max",
     "ones",
     "padding",
-    "prefix",
     "pairwise",
     "positional",
+    "prefix",
     "reciprocal",
     "relu",
+    "reshape",
     "scalar",
     "sigmoid",
     "silu",
@@ -125,6 +138,7 @@ __all__ = [
     "softplus",
     "sqrt",
     "square",
+    "sum_over",
     "tanh",
     "vector",
     "window",

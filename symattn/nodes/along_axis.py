@@ -152,7 +152,8 @@ class Softmax(_AlongAxis):
     ) -> str:
         """Return the source of the mask as booleans that broadcast with the array of scores."""
         assert self.mask is not None
-        return mask_code(self.mask, self.sizes, self.axis, context, scores, named)
+        heads = len(self.indices)
+        return mask_code(self.mask, self.sizes, self.axis, context, scores, named, heads=heads)
 
 
 def queries_and_keys(sizes: tuple[Size, Size], axis: Any) -> tuple[Size, Size]:
@@ -171,6 +172,8 @@ def mask_code(
     context: ArrayContext,
     array: str = "",
     named: Named = lambda role, code: code,
+    *,
+    heads: int = 0,
 ) -> str:
     """Return the source of a mask in the layout whose keys lie along an axis.
 
@@ -180,7 +183,8 @@ def mask_code(
     'numpy.arange(m)[:, None] <= numpy.arange(n)'
 
     Positions are counted along the axes of ``array``, if there is one; ``named`` may give those of
-    the queries ("i") and of the keys ("j") a name.
+    the queries ("i") and of the keys ("j") a name.  A boolean input is the same for every head:
+    it gets so many axes of size one before those of the pair.
     """
     query, key = (place(size) for size in queries_and_keys(sizes, axis))
     condition = mask.condition(query, key, queries_and_keys(sizes, axis))
@@ -196,9 +200,11 @@ def mask_code(
 
     def given(allowed: Allowed) -> str:
         name = identifier(allowed.name)
+        each = "None, " * heads
         if len(allowed.places) == 2:
-            return f"{name}.swapaxes(-1, -2)" if axis == 0 else name
-        return f"{name}[..., :, None]" if axis == 0 else f"{name}[..., None, :]"
+            pairs = f"{name}.swapaxes(-1, -2)" if axis == 0 else name
+            return f"{pairs}[..., {each}:, :]" if heads else pairs
+        return f"{name}[..., {each}:, None]" if axis == 0 else f"{name}[..., {each}None, :]"
 
     return condition_code(condition, position, given, context)
 

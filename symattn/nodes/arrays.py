@@ -7,7 +7,7 @@ one on a line each, and this module nests them into the single expression that S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from symattn.tags import Quotient, Size
 
 if TYPE_CHECKING:
     from symattn.nodes.core import Node
+    from symattn.nodes.indices import AxisIndex
 
 _EXACT_DENOMINATORS = (1, 2, 4)  # exponents that a float writes as they are: 0.5, not (1 / 2)
 
@@ -44,13 +45,20 @@ class ArrayContext:
 
     ``call`` spells a function of the array library, ``extent`` a tag's size, ``dtype`` the dtype in
     which constants are made, and ``scalar_call`` a function of Python numbers, where the source
-    can name one that is not the array library's.
+    can name one that is not the array library's.  ``order`` is that in which the axes of indices
+    stand in front of rows and columns, the same in all arrays.
     """
 
     call: Callable[[str], str]
     extent: Callable[[str], str]
     dtype: str
     scalar_call: Callable[[str], str] | None = None
+    order: tuple[AxisIndex, ...] = ()
+
+    def axes(self, indices: Collection[AxisIndex]) -> tuple[AxisIndex, ...]:
+        """Return the indices whose axes an array has, in their order."""
+        known = [index for index in self.order if index in indices]
+        return (*known, *(index for index in indices if index not in known))
 
 
 def size_code(size: Size, context: ArrayContext) -> str:
@@ -164,6 +172,54 @@ def condition_code(
     return write(condition)
 
 
+def lifted(
+    code: str,
+    has: Collection[AxisIndex],
+    wanted: Collection[AxisIndex],
+    context: ArrayContext,
+) -> str:
+    """Return the source of an array with an axis of size one for each index that it has not.
+
+    >>> from symattn.nodes.indices import AxisIndex
+    >>> i, j = AxisIndex("i", "h"), AxisIndex("j", "g")
+    >>> context = ArrayContext("numpy.{}".format, str, "float", order=(i, j))
+    >>> lifted("W", [j], [i, j], context), lifted("W", [i], [i, j], context)
+    ('W[..., None, :, :, :]', 'W[..., None, :, :]')
+    """
+    missing = [index for index in wanted if index not in has]
+    if not missing:
+        return code
+    axes = context.axes((*has, *missing))
+    first = axes.index(next(index for index in axes if index in missing))
+    read = ", ".join(":" if index in has else "None" for index in axes[first:])
+    return f"{code}[..., {read}, :, :]"
+
+
+def arranged(
+    code: str, has: Sequence[AxisIndex], indices: Collection[AxisIndex], context: ArrayContext
+) -> str:
+    """Return the source of an array whose axes of indices are put in their order.
+
+    >>> from symattn.nodes.indices import AxisIndex
+    >>> i, j = AxisIndex("i", "h"), AxisIndex("j", "g")
+    >>> context = ArrayContext("numpy.{}".format, str, "float", order=(i, j))
+    >>> arranged("W", (i, j), (i, j), context), arranged("W", (j, i), (i, j), context)
+    ('W', 'numpy.moveaxis(W, (-4, -3), (-3, -4))')
+    """
+    axes = context.axes(indices)
+    if axes == tuple(has):
+        return code
+    before = tuple(k - len(has) - 2 for k in range(len(has)))
+    after = tuple(axes.index(index) - len(axes) - 2 for index in has)
+    return f"{context.call('moveaxis')}({code}, {before}, {after})"
+
+
+def index_order(root: Node) -> tuple[AxisIndex, ...]:
+    """Return the indices of a formula, free ones first, then those that are bound further out."""
+    bound = (index for node in reversed(tuple(root.walk())) for index in node.binds)
+    return tuple(dict.fromkeys((*root.indices, *bound)))
+
+
 def inline(root: Node, call: Callable[[str], str]) -> str:
     """Return one expression that computes a whole formula from arrays named like its inputs.
 
@@ -175,15 +231,16 @@ def inline(root: Node, call: Callable[[str], str]) -> str:
     A tag that is an axis of an input is read off its shape; any other has to be an argument.
     """
     axes: dict[str, str] = {}
-    for node in root.inputs():
-        for axis, size in zip((-2, -1), node.sizes, strict=True):
+    for source in root.inputs():
+        for axis, size in enumerate(source.sizes, start=-len(source.sizes)):
             if size.single_tag is not None:
-                axes.setdefault(size.single_tag, f"{identifier(node.label)}.shape[{axis}]")
+                axes.setdefault(size.single_tag, f"{identifier(source.label)}.shape[{axis}]")
     first = root.inputs()[0].label if root.inputs() else ""
     context = ArrayContext(
         call=call,
         extent=lambda tag: axes.get(tag, identifier(tag)),
         dtype=f"{identifier(first)}.dtype" if first else "float",
+        order=index_order(root),
     )
     return nested(root, {}, context)
 
@@ -202,11 +259,17 @@ def nested(root: Node, known: Mapping[Node, str], context: ArrayContext) -> str:
         if node in code:
             continue
         matrices = iter(node.matrices)
+
+        def operand(matrix: Node, node: Node = node) -> str:
+            # What is given has the axes of everything around it.
+            has = node.inner_indices if matrix in known else matrix.indices
+            return lifted(code[matrix], has, node.inner_indices, context)
+
         if node.bodies:  # the parts of a score are its body's, its operands are matrices
-            parts = tuple(code[operand] for operand in matrices)
+            parts = tuple(operand(matrix) for matrix in matrices)
         else:
             parts = tuple(
-                scalar_code(part, context) if isinstance(part, Form) else code[next(matrices)]
+                scalar_code(part, context) if isinstance(part, Form) else operand(next(matrices))
                 for part in node.parts
             )
         code[node] = node.array_code(parts, context)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import sympy
 
@@ -31,6 +31,7 @@ from symattn.nodes.depth import shallow_enough
 from symattn.nodes.given import Agreement, Given, in_force
 from symattn.nodes.guarded import refuse_text
 from symattn.nodes.hooks import WrittenExpr
+from symattn.nodes.indices import AxisIndex
 from symattn.nodes.masks import BooleanInput, Mask
 from symattn.nodes.scalars import PositionSymbol, Scalar, as_scalar, scalar_form
 from symattn.nodes.sizes import Dim, expression_of, size_of
@@ -94,7 +95,8 @@ def as_operand(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Basic:
     elif hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         reason = "arrays are given when the generated function is called; write sa.matrix here"
     else:
-        reason = "operands are matrices of symattn, real numbers, scalars and tags"
+        known = "operands are matrices of symattn, real numbers, scalars and tags"
+        reason = getattr(value, "not_an_operand", known)
     raise NotAnOperandError(written, reason)
 
 
@@ -132,6 +134,8 @@ def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset
         if isinstance(operand, Node):
             tags.update(dict.fromkeys(operand.tags))
             scalars |= operand._scalars
+        elif isinstance(operand, AxisIndex):
+            tags.update(dict.fromkeys(operand.size.tags))
         else:
             symbols = sorted(operand.free_symbols, key=str)
             tags.update((symbol.name, None) for symbol in symbols if isinstance(symbol, Dim))
@@ -147,6 +151,20 @@ def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset
     return tuple(tags), frozenset(scalars)
 
 
+class NamedInput(Protocol):
+    """An input: a named matrix or a family of them, by its name and the sizes of its axes."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def sizes(self) -> tuple[Size, ...]: ...
+    @property
+    def tags(self) -> tuple[str, ...]: ...
+    @property
+    def dims(self) -> tuple[Dim, ...]: ...
+    def __hash__(self) -> int: ...
+
+
 class Node(WrittenExpr):
     """A matrix expression with tagged sizes; build one with the operators and functions."""
 
@@ -158,6 +176,12 @@ class Node(WrittenExpr):
     given: Relations
     tags: tuple[str, ...]
     """The names of the tags in the expression, in order of appearance."""
+    indices: tuple[AxisIndex, ...]
+    """The indices that are free in the expression: it is one matrix for each value of them."""
+    reads: tuple[AxisIndex, ...] = ()
+    """The indices that this node itself is read at."""
+    binds: tuple[AxisIndex, ...] = ()
+    """The indices that this node runs over; they are not free in it."""
     _scalars: frozenset[Scalar]
 
     def __new__(cls, *args: Any) -> Self:
@@ -181,6 +205,9 @@ class Node(WrittenExpr):
         node.given = agreement.needed
         node.tags = tags
         node._scalars = scalars
+        inside = (i for part in args if isinstance(part, Node) for i in part.indices)
+        met = dict.fromkeys((*inside, *node.reads))
+        node.indices = tuple(index for index in met if index not in node.binds)
         return node
 
     # What a subclass states.
@@ -267,6 +294,16 @@ class Node(WrittenExpr):
         """Expressions that are read at vectors bound by the node; `walk` does not enter them."""
         return ()
 
+    @property
+    def inner_indices(self) -> tuple[AxisIndex, ...]:
+        """The indices that are free in any of the matrices that this node is made from."""
+        return tuple(dict.fromkeys(i for matrix in self.matrices for i in matrix.indices))
+
+    @property
+    def running(self) -> tuple[tuple[str, Size], ...]:
+        """The indices that this node reads or runs over, by name, each with its count."""
+        return tuple((index.name, index.size) for index in (*self.reads, *self.binds))
+
     def everything(self) -> Iterator[Node]:
         """Yield every node of the expression, and those of the bodies in it."""
         for node in self.walk():
@@ -287,9 +324,18 @@ class Node(WrittenExpr):
                 pending.append((node, True))
                 pending.extend((operand, False) for operand in reversed(node.matrices))
 
-    def inputs(self) -> tuple[Node, ...]:
-        """The named matrices of the expression, in order of appearance."""
+    def symbols(self) -> tuple[Node, ...]:
+        """The named matrices of the expression and members of families, in order of appearance."""
         return tuple(node for node in self.walk() if node.is_input)
+
+    @property
+    def source(self) -> NamedInput:
+        """The input that a symbol is read from: itself, or the family that it is a member of."""
+        return self
+
+    def inputs(self) -> tuple[NamedInput, ...]:
+        """The named matrices and families of the expression, in order of appearance."""
+        return tuple(dict.fromkeys(symbol.source for symbol in self.symbols()))
 
     def booleans(self) -> tuple[BooleanInput, ...]:
         """The boolean arrays that the masks of the expression are given at run time."""
@@ -377,8 +423,18 @@ class Node(WrittenExpr):
         if not isinstance(rule, Mapping):
             raise OperationRefusedError(f".xreplace({brief(rule)})", "give a dict {old: new}")
         pairs = dict(self._replacement(*pair) for pair in rule.items())
+        pairs |= self._resized(pairs)
         with shallow_enough("replacing parts"):
             return super().xreplace(pairs)
+
+    def _resized(self, pairs: Mapping[Any, Any]) -> dict[AxisIndex, AxisIndex]:
+        """Return the indices over axes whose sizes change, with those that take their place."""
+        sizes = {old.name: size_of(new) for old, new in pairs.items() if isinstance(old, Dim)}
+        if not sizes:
+            return {}
+        met = (index for node in self.everything() for index in (*node.reads, *node.binds))
+        resized = {index: AxisIndex(index.name, index.size.substitute(sizes)) for index in met}
+        return {old: new for old, new in resized.items() if new != old}
 
     def _replacement(self, old: Any, new: Any) -> tuple[sympy.Basic, sympy.Basic]:
         """Return a pair in our symbols: a matrix for a matrix, a size for a tag, and so on."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 
 import sympy
 
 from symattn.errors import RelationError
 from symattn.nodes.sizes import expression_of, size_of
 from symattn.notation.code import brief
-from symattn.tags import Relations, Size
+from symattn.tags import Relations, Size, exact_quotient
 
 _NONE = Relations()
 _in_force: ContextVar[Relations] = ContextVar("relations in force", default=_NONE)
@@ -26,11 +27,8 @@ class Given(sympy.Basic):
     """The relations that a node needed, as a SymPy argument: pairs (left side, right side)."""
 
     def __new__(cls, *pairs: sympy.Tuple) -> Given:
-        relations = Relations()
-        for left, right in pairs:
-            relations = relations.declare((size_of(left), size_of(right)))
         node = super().__new__(cls, *pairs)
-        node.relations = relations
+        node.relations = _declared(pairs)
         return node
 
     relations: Relations
@@ -44,6 +42,15 @@ class Given(sympy.Basic):
                 for tag, size in relations
             )
         )
+
+
+@lru_cache(maxsize=1024)
+def _declared(pairs: tuple[sympy.Tuple, ...]) -> Relations:
+    """Return the relations of these sides; nodes carry the same ones over and over."""
+    relations = Relations()
+    for left, right in pairs:
+        relations = relations.declare((size_of(left), size_of(right)))
+    return relations
 
 
 @contextmanager
@@ -98,3 +105,13 @@ class Agreement:
             return False
         self.needed = self.needed.merge(needed)
         return True
+
+    def divided(self, whole: Size, count: Size) -> Size | None:
+        """Return the size of each of so many equal parts, or None if they do not come out even."""
+        for size in (whole, self._available.rewrite(whole)):
+            part = exact_quotient(size, count)
+            if part is None:
+                part = exact_quotient(size, self._available.rewrite(count))
+            if part is not None and self(whole, count * part):
+                return part
+        return None

@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy
 
+from symattn.meaning.form import Index
 from symattn.nodes.guarded import Guarded
 from symattn.nodes.sizes import size_of
 from symattn.notation.names import check_name
@@ -31,6 +32,13 @@ class AxisIndex(Guarded, sympy.Symbol):
         symbol = sympy.Symbol.__xnew__(cls, check_name(name), integer=True, nonnegative=True)
         symbol.size = size_of(size)
         return symbol
+
+    @property
+    def place(self) -> tuple[Index, ...]:
+        """Where the index reads its axis, in an index form; free until something binds it."""
+        return (
+            () if self.size.is_one else (Index(self.size, self.name, (self.name, str(self.size))),)
+        )
 
     def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (self.name, self.size), {}

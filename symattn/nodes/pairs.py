@@ -111,7 +111,7 @@ class Pairwise(Node):
     @property
     def weights(self) -> tuple[Node, ...]:
         """The inputs of the score besides the pair."""
-        return tuple(node for node in self.body.inputs() if node not in self.vectors)
+        return tuple(node for node in self.body.symbols() if node not in self.vectors)
 
     @property
     def matrices(self) -> tuple[Node, ...]:

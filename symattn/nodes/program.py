@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import sympy
-
 from symattn.errors import OperationRefusedError, SymbolClashError, UnknownNameError
 from symattn.nodes.algebra import MatrixProduct, MatrixSum
 from symattn.nodes.core import Node, as_matrix
+from symattn.nodes.families import symbol_of
 from symattn.nodes.given import Given
-from symattn.nodes.inputs import InputMatrix
 from symattn.notation.code import brief
 from symattn.notation.displays import latex_lines
 from symattn.notation.names import check_name
@@ -59,7 +57,7 @@ class Program:
             raise OperationRefusedError("a program without lines", "give at least one named line")
         # A single formula that nothing else refers to may have any name.
         for line in checked.values() if len(checked) > 1 else ():
-            inputs: dict[str, sympy.Basic] = {s.label: s for s in line.inputs()}
+            inputs: dict[str, Any] = {s.label: s for s in line.inputs()}
             inputs |= {s.name: s for s in line.scalars()}
             for label in inputs.keys() & checked.keys():
                 if checked[label] != inputs[label]:
@@ -84,10 +82,16 @@ class Program:
         """
         written: dict[str, Node] = {}
         names: dict[Node, Node] = {}
+        symbols = self.line_symbols
         for name, line in self._lines.items():
             written[name] = _in_names(line, names)
-            names.setdefault(line, InputMatrix(name, *line.sizes))
+            names.setdefault(line, symbols[name])
         return MappingProxyType(written)
+
+    @property
+    def line_symbols(self) -> Mapping[str, Node]:
+        """The symbol that stands for each line: its name, with the indices that are free in it."""
+        return MappingProxyType({name: symbol_of(name, line) for name, line in self.lines.items()})
 
     @property
     def result(self) -> Node:
@@ -112,7 +116,8 @@ class Program:
         \end{aligned}
         """
         chosen = chosen_preset(preset, self.result)
-        lines = [(InputMatrix(name, *line.sizes), line) for name, line in self.named_lines.items()]
+        symbols = self.line_symbols
+        lines = [(symbols[name], line) for name, line in self.named_lines.items()]
         return latex_lines(lines, chosen, highlight, dialect)
 
     def _repr_latex_(self) -> str:

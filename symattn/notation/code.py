@@ -153,6 +153,27 @@ class PythonPrinter(Printer):
         parts = (self.write(part).text for part in node.parts)
         return self._called("concat", *parts, f"axis={node.axis}")
 
+    def member(self, node: Printable) -> Written:
+        indices = ", ".join(self.name(name).text for name, _ in node.running)
+        return Written(f"{self.name(node.label).text}[{indices}]", Binding.ATOM)
+
+    def heads(self, node: Printable) -> Written:
+        return self._over_index("heads", node, f"axis={node.axis}")
+
+    def sum_over(self, node: Printable) -> Written:
+        return self._over_index("sum_over", node)
+
+    def head(self, node: Printable) -> Written:
+        return self._over_index("head", node, f"axis={node.axis}")
+
+    def _over_index(self, label: str, node: Printable, *arguments: str) -> Written:
+        index = self.name(node.running[0][0]).text
+        return self._called(label, self.write(node.parts[0]).text, index, *arguments)
+
+    def reshape(self, node: Printable) -> Written:
+        sizes = map(self._size_text, node.sizes)
+        return self._called("reshape", self.write(node.parts[0]).text, *sizes)
+
     def pairs(self, node: Printable) -> Written:
         score, q, k, *data = (self.write(part).text for part in node.parts)
         layout = f"layout={LAYOUT_OF_QUERIES[node.axis]!r}"

@@ -13,6 +13,7 @@ from symattn.meaning.form import (
     Allowed,
     AtMost,
     Both,
+    Component,
     Condition,
     Entry,
     Extent,
@@ -56,8 +57,16 @@ class ConditionRules(Printer):
 
     def read(self, at: Place) -> str:
         """Write a place; a merged axis is a pair, and an axis of size one is not written."""
-        letters = [self.letter(self.names[index]) for index in at]
+        letters = [self._letter_of(one) for one in at]
         return letters[0] if len(letters) == 1 else f"({','.join(letters)})" if letters else ""
+
+    def _letter_of(self, one: Index | Component) -> str:
+        if isinstance(one, Index):
+            return self.letter(self.names[one])
+        whole = self.read(one.of)
+        for size in reversed(one.sizes[one.position + 1 :]):
+            whole = self.divided(whole, self.size(size).text)
+        return whole if one.position == 0 else self.remainder(whole, self.size(one.size).text)
 
     def _position(self, form: Position) -> Written:
         return Written(self.read(form.at) or "0", Binding.ATOM)
@@ -116,6 +125,10 @@ class ConditionRules(Printer):
 
     signs: ClassVar[Mapping[str, str]]
 
+    @abstractmethod
+    def divided(self, whole: str, part: str) -> str: ...
+    @abstractmethod
+    def remainder(self, whole: str, part: str) -> str: ...
     @abstractmethod
     def letter(self, name: str) -> str: ...
     @abstractmethod

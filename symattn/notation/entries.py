@@ -21,6 +21,7 @@ from symattn.meaning.form import (
     Softmax,
     Sum,
     Truth,
+    indices_of,
     places,
 )
 from symattn.notation.conditions import ConditionRules, names_in, parts_of
@@ -87,7 +88,7 @@ class EntryRules(ConditionRules):
         self.reserved = set(names_in(form))
         bound = set(_indices_bound_in(form))
         for _, at in places(form):
-            for index in at:
+            for index in indices_of(at):
                 if index not in bound and index not in self.names:
                     self.names[index] = self._fresh(index.hint, _FREE)
         return self.scalar(form)
@@ -145,10 +146,11 @@ class EntryRules(ConditionRules):
         at = self.read(form.at)
         written: list[Written] = []
         for part in form.parts:
-            letters = [self._fresh(index.hint, _ALONG) for index in part.place]
-            self.names.update(zip(part.place, letters, strict=True))
+            within = tuple(indices_of(part.place))
+            letters = [self._fresh(index.hint, _ALONG) for index in within]
+            self.names.update(zip(within, letters, strict=True))
             inside = self.scalar(part.form)
-            for index in part.place:
+            for index in within:
                 del self.names[index]
             written.append(self.block([self.letter(name) for name in letters], inside))
         return self.stacked(written, at)
@@ -238,4 +240,4 @@ def _indices_bound_in(form: Form) -> Iterator[Index]:
         if isinstance(part, (Sum, Maximum, Softmax)):
             yield part.index
         elif isinstance(part, Blocks):
-            yield from (index for block in part.parts for index in block.place)
+            yield from (index for block in part.parts for index in indices_of(block.place))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -93,6 +94,23 @@ def _mark(mark: str, part: str) -> str:
     if not part:
         return ""
     return mark + (part if re.fullmatch(rf"[{_LETTER}0-9]+", part) else "{" + part + "}")
+
+
+def member_name(text: str, letters: Sequence[str]) -> str:
+    """Return the name of one of a family: an index below, or above where the name has one below.
+
+    >>> member_name("W^Q", ["i"]), member_name("W_Q", ["i"]), member_name("head", ["1"])
+    ('W^Q_i', 'W^{(i)}_Q', 'head_1')
+    """
+    name, read = parse_name(text), ",".join(letters)
+    below, above = name.subscript, name.superscript
+    if not below:
+        below = read
+    elif not above:
+        above = f"({read})"
+    else:
+        below = f"{below},{read}"
+    return name.base + _mark("^", above) + _mark("_", below) + "'" * name.primes
 
 
 def identifier(text: str) -> str:

@@ -53,6 +53,11 @@ class Printer(ABC):
             Kind.MAXIMUM: self.maximum,
             Kind.FUNCTION: self.function,
             Kind.CONCAT: self.concat,
+            Kind.MEMBER: self.member,
+            Kind.HEADS: self.heads,
+            Kind.SUM_OVER: self.sum_over,
+            Kind.HEAD: self.head,
+            Kind.RESHAPE: self.reshape,
             Kind.PAIRS: self.pairs,
             Kind.POSITIONS: self.positions,
             Kind.INDICATOR: self.indicator,
@@ -151,6 +156,16 @@ class Printer(ABC):
     def maximum(self, node: Printable) -> Written: ...
     @abstractmethod
     def concat(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def member(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def heads(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def sum_over(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def head(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def reshape(self, node: Printable) -> Written: ...
     @abstractmethod
     def pairs(self, node: Printable) -> Written: ...
     @abstractmethod
@@ -280,6 +295,23 @@ Printer.SCALARS = {
     Power: Printer._power,
     Apply: Printer._apply,
 }
+
+
+def member_of_heads(node: Printable) -> tuple[Printable, dict[str, Size]] | None:
+    """Return the member of a family that heads are, and how often each of its indices runs.
+
+    Heads of heads along one axis are the members by both indices; None for what is no member.
+    """
+    counts: dict[str, Size] = {}
+    axis, part = node.axis, node
+    while part.notation.kind is Kind.HEADS and part.axis == axis:
+        counts.update(part.running)
+        inner = part.parts[0]
+        if isinstance(inner, Form):
+            return None
+        part = inner
+    read = {name for name, _ in part.running}
+    return (part, counts) if part.notation.kind is Kind.MEMBER and counts.keys() <= read else None
 
 
 def _signed(form: Form) -> tuple[bool, Form]:

@@ -29,6 +29,11 @@ class Kind(Enum):
     MAXIMUM = "max of an argument, along rows or columns"
     FUNCTION = "a function applied entry by entry"
     CONCAT = "parts one on top of the other, or side by side"
+    MEMBER = "a name with the indices of one of a family"
+    HEADS = "Concat over an index, one on top of the other, or side by side"
+    SUM_OVER = "a sum over an index"
+    HEAD = "one block of rows or columns, by its index"
+    RESHAPE = "the same entries in another shape"
     PAIRS = "a score of two vectors, and what they stand for"
     POSITIONS = "a number from two positions"
     ONES = "a matrix of ones"
@@ -72,7 +77,8 @@ class Printable(Protocol):
     ``parts`` are its operands in order (printables, or index forms where a scalar stands);
     ``label`` is a name (of a symbol, of a function) where the kind needs one; ``axis`` is 0 where
     the operation runs down each column, 1 where it runs along each row, None where it does neither;
-    ``mask`` is one that it is under, or None.
+    ``mask`` is one that it is under, or None;
+    ``running`` are the names of the indices that it reads or runs over, each with its count.
     """
 
     @property
@@ -86,6 +92,8 @@ class Printable(Protocol):
     @property
     def mask(self) -> PrintableMask | None: ...
     @property
+    def running(self) -> tuple[tuple[str, Size], ...]: ...
+    @property
     def sizes(self) -> tuple[Size, Size]: ...
 
 
@@ -95,6 +103,8 @@ class NamedLines(Protocol):
 
     @property
     def named_lines(self) -> Mapping[str, Printable]: ...
+    @property
+    def line_symbols(self) -> Mapping[str, Printable]: ...
     @property
     def result(self) -> Printable: ...
     def latex(self, preset: Any = None, *, highlight: Any = (), dialect: str = "latex") -> str: ...

@@ -12,9 +12,9 @@ from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.code import check_printable
 from symattn.notation.conditions import ConditionRules
 from symattn.notation.glyphs import SUPERSCRIPTS, text_name
-from symattn.notation.names import check_name
+from symattn.notation.names import check_name, member_name
 from symattn.notation.presets import PRESETS, Preset, chosen_preset
-from symattn.notation.printer import Written
+from symattn.notation.printer import Written, member_of_heads
 from symattn.notation.rows import Binding, NamedLines, Printable, Titled
 from symattn.tags import Size
 
@@ -42,8 +42,11 @@ def text(expr: Printable | Form | NamedLines | Titled, preset: Preset | str | No
         return text(expr.expr, chosen_preset(preset, expr))
     if isinstance(expr, NamedLines):
         chosen = chosen_preset(preset, expr.result)
-        lines = expr.named_lines.items()
-        return "\n".join(f"{text_name(name)[0]} = {text(line, chosen)}" for name, line in lines)
+        symbols = expr.line_symbols
+        return "\n".join(
+            f"{text(symbols[name], chosen)} = {text(line, chosen)}"
+            for name, line in expr.named_lines.items()
+        )
     check_printable("text", expr)
     return TextPrinter(chosen_preset(preset, expr)).write(expr).text
 
@@ -145,6 +148,44 @@ class TextPrinter(ConditionRules):
             f"[{between.join(self.write(part).text for part in node.parts)}]", Binding.ATOM
         )
 
+    def member(self, node: Printable) -> Written:
+        letters = [self.letter(name) for name, _ in node.running]
+        return Written(*text_name(member_name(node.label, letters)))
+
+    def heads(self, node: Printable) -> Written:
+        ((index, count),) = node.running
+        found = member_of_heads(node)
+        if found is not None:
+            member, counts = found
+            first = self._numbered(member, dict.fromkeys(counts, "1"))
+            last = self._numbered(member, {k: self.size(size).text for k, size in counts.items()})
+            if node.axis == 0:
+                return Written(f"[{first}; …; {last}]", Binding.ATOM)
+            return Written(f"Concat({first}, …, {last})", Binding.APPLICATION)
+        said = "" if node.axis == self.preset.axis else f", {LINES[1 - (node.axis or 0)]}"
+        bounds = f"_{{{self.letter(index)}=1..{self.size(count).text}{said}}}"
+        return Written(f"Concat{bounds}({self.write(node.parts[0]).text})", Binding.APPLICATION)
+
+    def _numbered(self, member: Printable, numbers: Mapping[str, str]) -> str:
+        letters = [numbers.get(name, self.letter(name)) for name, _ in member.running]
+        return text_name(member_name(member.label, letters))[0]
+
+    def sum_over(self, node: Printable) -> Written:
+        ((index, count),) = node.running
+        body = self.inside(node.parts[0], Binding.HADAMARD).text
+        bounds = f"_{{{self.letter(index)}=1..{self.size(count).text}}}"
+        return Written(f"Σ{bounds} {body}", Binding.HADAMARD)
+
+    def head(self, node: Printable) -> Written:
+        ((index, _),) = node.running
+        said = "" if node.axis == self.preset.axis else f", {LINES[1 - (node.axis or 0)]}"
+        base = self.inside(node.parts[0], Binding.ATOM).text
+        return Written(f"{base}^{{({self.letter(index)}){said}}}", Binding.POWER)
+
+    def reshape(self, node: Printable) -> Written:
+        inner = self.write(node.parts[0]).text
+        return Written(f"reshape_{{{text_sizes(node.sizes)}}}({inner})", Binding.APPLICATION)
+
     def pairs(self, node: Printable) -> Written:
         score, *names = (self.write(part).text for part in node.parts)
         query, key = (f"{names[k]} ∈ {names[k + 2]}" for k in (0, 1))
@@ -177,6 +218,12 @@ class TextPrinter(ConditionRules):
         "≠": "≠",
     }
 
+    def divided(self, whole: str, part: str) -> str:
+        return f"{whole}÷{part}"
+
+    def remainder(self, whole: str, part: str) -> str:
+        return f"{whole} mod {part}"
+
     def letter(self, name: str) -> str:
         return name if name.isdigit() else text_name(check_name(name))[0]
 
@@ -196,7 +243,7 @@ _SIZES = TextSizes(PRESETS["freshrimp"])
 """Sizes look alike in all presets."""
 
 
-def text_sizes(sizes: tuple[Size, Size]) -> str:
+def text_sizes(sizes: Sequence[Size]) -> str:
     """Return a shape, ``d_k×n``."""
     printed = (_SIZES.size(size) for size in sizes)
     return "×".join(
@@ -205,7 +252,7 @@ def text_sizes(sizes: tuple[Size, Size]) -> str:
     )
 
 
-def text_space(sizes: tuple[Size, Size], preset: Preset) -> str:
+def text_space(sizes: Sequence[Size], preset: Preset) -> str:
     """Return the space of matrices of a shape.
 
     >>> from symattn.notation.presets import PRESETS
@@ -216,7 +263,7 @@ def text_space(sizes: tuple[Size, Size], preset: Preset) -> str:
     return f"{preset.text_space}^{{{text_sizes(sizes)}}}"
 
 
-def text_shape(label: str, sizes: tuple[Size, Size], preset: Preset) -> str:
+def text_shape(label: str, sizes: Sequence[Size], preset: Preset) -> str:
     """Return a matrix and the space that it is in, ``K ∈ M^{d_k×m}``."""
     return f"{text_name(check_name(label))[0]} ∈ {text_space(sizes, preset)}"
 

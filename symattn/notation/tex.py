@@ -16,9 +16,9 @@ from symattn.notation.code import brief, check_printable
 from symattn.notation.conditions import ConditionRules
 from symattn.notation.dialects import DIALECTS, Dialect, dialect_named
 from symattn.notation.glyphs import latex_name, latex_script, product
-from symattn.notation.names import check_name, parse_name
+from symattn.notation.names import check_name, member_name, parse_name
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.printer import Written
+from symattn.notation.printer import Written, member_of_heads
 from symattn.notation.rows import Binding, Kind, NamedLines, Printable, Titled
 from symattn.tags import Size
 
@@ -228,6 +228,62 @@ class LatexPrinter(ConditionRules):
         parts = between.join(self.write(part).text for part in node.parts)
         return Written(rf"\begin{{bmatrix}} {parts} \end{{bmatrix}}", Binding.ATOM, tall=True)
 
+    def member(self, node: Printable) -> Written:
+        letters = [name for name, _ in node.running]
+        return Written(*self._member(node, letters))
+
+    def _member(self, node: Printable, letters: Sequence[str]) -> tuple[str, Binding]:
+        return latex_name(member_name(node.label, letters), self.preset, bold=self.preset.bold)
+
+    def _numbered(self, member: Printable, numbers: Mapping[str, str]) -> str:
+        letters = [numbers.get(name, name) for name, _ in member.running]
+        return self._member(member, letters)[0]
+
+    def heads(self, node: Printable) -> Written:
+        ((index, count),) = node.running
+        found = member_of_heads(node)
+        if found is not None:
+            member, counts = found
+            first = self._numbered(member, dict.fromkeys(counts, "1"))
+            last = self._numbered(member, {k: str(size) for k, size in counts.items()})
+            if node.axis == 0:
+                rows = rf"{first} \\ \vdots \\ {last}"
+                return Written(
+                    rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}", Binding.ATOM, tall=True
+                )
+            inside = Written(rf"{first}, \ldots, {last}", Binding.SUM)
+            return self.called(r"\mathrm{Concat}", inside, self.preset.gap)
+        label = r"\mathrm{Concat}" + self._bounds(index, count, self._said(node))
+        return self.called(label, self.write(node.parts[0]), self.preset.gap)
+
+    def _said(self, node: Printable) -> str:
+        """Say along what heads lie, where that is not along the features of the layout."""
+        return "" if node.axis == self.preset.axis else LINES[1 - (node.axis or 0)]
+
+    def _bounds(self, index: str, count: Size, said: str = "") -> str:
+        below = f"{self.letter(index)}=1" + (rf",\, {said}" if said else "")
+        above = latex_script("^", self.size(count).text, self.preset)
+        return latex_script("_", below, self.preset) + above
+
+    def sum_over(self, node: Printable) -> Written:
+        ((index, count),) = node.running
+        body = self.inside(node.parts[0], Binding.HADAMARD)
+        return Written(
+            rf"\sum{self._bounds(index, count)} {body.text}", Binding.HADAMARD, tall=True
+        )
+
+    def head(self, node: Printable) -> Written:
+        ((index, _),) = node.running
+        said = self._said(node)
+        script = f"({self.letter(index)})" + (rf",\, {said}" if said else "")
+        base = self.inside(node.parts[0], Binding.ATOM)
+        text = base.text + latex_script("^", script, self.preset)
+        return Written(text, Binding.POWER, base.tall)
+
+    def reshape(self, node: Printable) -> Written:
+        script = latex_script("_", latex_sizes(node.sizes, self.preset), self.preset)
+        return self.called(r"\mathrm{reshape}" + script, self.write(node.parts[0]), self.preset.gap)
+
     def pairs(self, node: Printable) -> Written:
         score = self.write(node.parts[0])
         names = [self.write(part).text for part in node.parts[1:]]
@@ -267,6 +323,12 @@ class LatexPrinter(ConditionRules):
         "≠": r"\ne",
     }
 
+    def divided(self, whole: str, part: str) -> str:
+        return rf"\lfloor {whole} / {part} \rfloor"
+
+    def remainder(self, whole: str, part: str) -> str:
+        return rf"{whole} \bmod {part}"
+
     def letter(self, name: str) -> str:
         return name if name.isdigit() else latex_name(check_name(name), self.preset)[0]
 
@@ -286,7 +348,7 @@ class LatexSizes(LatexPrinter):
         return Written(product(held, " "), Binding.PRODUCT)
 
 
-def latex_sizes(sizes: tuple[Size, Size], preset: Preset) -> str:
+def latex_sizes(sizes: Sequence[Size], preset: Preset) -> str:
     r"""Return a shape, ``d_{k} \times n``."""
     printer = LatexSizes(preset, DIALECTS["latex"])
     printed = (printer.size(size) for size in sizes)
@@ -295,7 +357,7 @@ def latex_sizes(sizes: tuple[Size, Size], preset: Preset) -> str:
     )
 
 
-def latex_space(sizes: tuple[Size, Size], preset: Preset) -> str:
+def latex_space(sizes: Sequence[Size], preset: Preset) -> str:
     r"""Return the space of matrices of a shape.
 
     >>> from symattn.notation.presets import PRESETS
@@ -306,7 +368,7 @@ def latex_space(sizes: tuple[Size, Size], preset: Preset) -> str:
     return f"{preset.space}^{{{latex_sizes(sizes, preset)}}}"
 
 
-def latex_shape(label: str, sizes: tuple[Size, Size], preset: Preset) -> str:
+def latex_shape(label: str, sizes: Sequence[Size], preset: Preset) -> str:
     r"""Return a matrix and the space that it is in, ``Q \in \mathbb{R}^{n \times d_k}``."""
     name = latex_name(check_name(label), preset, bold=preset.bold)[0]
     return rf"{name} \in {latex_space(sizes, preset)}"

@@ -11,7 +11,7 @@ Points where a side has no value (a division by zero, the log of -1) are drawn a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -26,12 +26,14 @@ from symattn.evaluate import (
     Entries,
     UndefinedPointError,
     evaluate,
+    random_indices,
     random_inputs,
     random_scalars,
     random_sizes,
     sizes_in,
 )
 from symattn.nodes.core import Node
+from symattn.nodes.indices import AxisIndex
 from symattn.tags import Relations
 
 # A difference counts from here on: relative to the two values, and at all.
@@ -50,9 +52,9 @@ _LARGEST_BEYOND = 9
 class Difference:
     """A point where two formulas differ: the counterexample.
 
-    ``inputs`` holds each input's rows by name, those of a mask as booleans; ``entry`` is where the
-    two matrices differ most (counted from 0), and the two values carry 100 digits (``str`` shows 15
-    of them).
+    ``inputs`` holds each input's rows by name, those of a mask as booleans; ``indices`` are the
+    values of free indices, by name; ``entry`` is where the two matrices differ most (counted from
+    0), and the two values carry 100 digits (``str`` shows 15 of them).
     """
 
     sizes: Mapping[str, int]
@@ -61,6 +63,7 @@ class Difference:
     entry: tuple[int, int]
     left_value: Any
     right_value: Any
+    indices: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,10 @@ class _Point:
     sizes: dict[str, int]
     inputs: dict[Any, Any]
     scalars: dict[str, Fraction]
+    indices: dict[AxisIndex, int]
 
     def values(self, node: Node, digits: int) -> Any:
-        return evaluate(node, self.sizes, self.inputs, self.scalars, digits)
+        return evaluate(node, self.sizes, self.inputs, self.scalars, digits, indices=self.indices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +197,12 @@ def _drawn(sides: Sequence[Node], relations: Relations, plan: _Plan, rng: Random
         symbol for side in sides for symbol in (*side.inputs(), *side.booleans())
     )
     scalars = dict.fromkeys(scalar for side in sides for scalar in side.scalars())
+    indices = dict.fromkeys(index for side in sides for index in side.indices)
     return _Point(
         sizes,
         random_inputs(inputs, sizes, rng, plan.entries, relations),
         random_scalars(scalars, rng, plan.entries),
+        random_indices(indices, sizes, rng),
     )
 
 
@@ -234,6 +240,7 @@ def _steady_difference(point: _Point, sides: tuple[Node, Node], gaps: Any) -> Di
         point.scalars,
         (entry[0], entry[1]),
         *(mpmath.mp.make_mpf(side[entry]._mpf_) for side in finer),
+        indices={index.name: value for index, value in point.indices.items()},
     )
 
 

@@ -87,6 +87,7 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
             sizes=difference.sizes,
             inputs=difference.inputs,
             scalars=difference.scalars,
+            indices=difference.indices,
             entry=difference.entry,
             lhs_value=difference.left_value,
             rhs_value=difference.right_value,
@@ -123,7 +124,7 @@ def _two_sides(lhs: Any, rhs: Any) -> tuple[Node, Node, dict[Node, Node], Node |
     if not twins or sorted(map(str, layouts)) != ["column", "row"]:
         return left, right, {}, None
     row = left if layouts[0] == "row" else right
-    used = {symbol: twins[symbol] for symbol in row.inputs() if symbol in twins}
+    used = {symbol: twins[symbol] for symbol in row.symbols() if symbol in twins}
     replaced = row.xreplace(used)
     return (replaced, right.T, used, row) if row is left else (left.T, replaced, used, row)
 
@@ -162,7 +163,7 @@ def _alone(side: Node, relations: Relations) -> dict[str, Any]:
 
 def _strangers(left: Node, right: Node) -> str:
     """Return a hint where each side has inputs that the other does not know."""
-    ours, theirs = (dict.fromkeys(side.inputs()) for side in (left, right))
+    ours, theirs = (dict.fromkeys(side.symbols()) for side in (left, right))
     only = [
         [brief(s) for s in one if s not in other] for one, other in ((ours, theirs), (theirs, ours))
     ]

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from symattn.evaluate import evaluate
-from symattn.meaning.form import place
+from symattn.meaning.form import indices_of, place
 from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node
 from symattn.notation.displays import latex_aligned
@@ -42,9 +42,10 @@ class Proof:
 
     ``steps`` lead from ``lhs`` to ``rhs`` if it is proved; ``conditions`` lists what has to hold
     for both sides to be defined.  A counterexample is ``sizes``, ``inputs`` (rows by name),
-    ``scalars``, the ``entry`` (counted from 0) and the two values there.  ``reason`` tells why
-    nothing was decided, ``note`` what else there is to know.  Where two layouts were compared,
-    ``twins`` says what the symbols of the row layout stand for, and ``row`` is that side in them.
+    ``scalars``, ``indices``, the ``entry`` (counted from 0) and the two values there.  ``reason``
+    tells why nothing was decided, ``note`` what else there is to know.  Where two layouts were
+    compared, ``twins`` says what the symbols of the row layout stand for, and ``row`` is that side
+    in them.
     """
 
     verdict: Verdict
@@ -56,6 +57,7 @@ class Proof:
     sizes: Mapping[str, int] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     scalars: Mapping[str, Fraction] = field(default_factory=dict)
+    indices: Mapping[str, int] = field(default_factory=dict)
     entry: tuple[int, int] | None = None
     lhs_value: Any = None
     rhs_value: Any = None
@@ -101,7 +103,9 @@ class Proof:
         for side in (self.lhs, self.rhs):
             symbols = (*side.inputs(), *side.booleans())
             rows = {symbol: self.inputs[symbol.label] for symbol in symbols}
-            values.append(evaluate(side, self.sizes, rows, self.scalars)[self.entry])
+            at = {index: self.indices[index.name] for index in side.indices}
+            matrix = evaluate(side, self.sizes, rows, self.scalars, indices=at)
+            values.append(matrix[self.entry])
         found = (self.lhs_value, self.rhs_value)
         steady = all(abs(v - f) <= _STEADY * abs(f) for v, f in zip(values, found, strict=True))
         return steady and values[0] != values[1]
@@ -150,10 +154,9 @@ class Proof:
         lines = [f"refuted{self._under()}", f"  left   {text(self.lhs, preset)}"]
         lines += [f"  right  {text(self.rhs, preset)}", f"  sizes  {sizes}"]
         for name, rows in self.inputs.items():
-            listed = [row if isinstance(row, tuple) else (row,) for row in rows]
-            between = "; " if isinstance(rows[0], tuple) else " "  # a boolean for each key
-            lines.append(f"  {name} = [{between.join(' '.join(map(str, row)) for row in listed)}]")
+            lines.append(f"  {name} = {_written(rows)}")
         lines += [f"  {name} = {value}" for name, value in self.scalars.items()]
+        lines += [f"  {name} = {value}, counted from 0" for name, value in self.indices.items()]
         lines.append(f"  entry {self.entry}, counted from 0:")
         lines += [f"    left   {number(self.lhs_value)}", f"    right  {number(self.rhs_value)}"]
         return lines
@@ -198,6 +201,15 @@ class Proof:
         return self.text()
 
 
+def _written(rows: Any) -> str:
+    """Return the entries of an input: those of a mask of keys, rows, or each member's rows."""
+    if not isinstance(rows[0], tuple):
+        return f"[{' '.join(map(str, rows))}]"
+    if not isinstance(rows[0][0], tuple):
+        return f"[{'; '.join(' '.join(map(str, row)) for row in rows)}]"
+    return f"[{', '.join(map(_written, rows))}]"
+
+
 def number(value: Any) -> str:
     """Return a value of a counterexample with 15 digits."""
     return format(float(value), ".15g")
@@ -224,4 +236,8 @@ def compared(sides: Sequence[Node], relations: Relations) -> Comparison:
     if max(map(_written_out, sides)) > _MOST_WRITTEN_OUT:
         return Comparison(None, f"an entry written out has over {_MOST_WRITTEN_OUT:,} parts", ())
     row, column = (place(size) for size in sides[0].sizes)
-    return compare([side.meaning(row, column) for side in sides], (*row, *column), relations)
+    free = dict.fromkeys(
+        inner for side in sides for index in side.indices for inner in indices_of(index.place)
+    )
+    forms = [side.meaning(row, column) for side in sides]
+    return compare(forms, (*indices_of((*row, *column)), *free), relations)

@@ -22,6 +22,7 @@ from symattn.nodes.algebra import Negated, Transposed
 from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node, as_matrix
 from symattn.nodes.depth import shallow_enough
+from symattn.nodes.families import Family, Member
 from symattn.nodes.inputs import InputMatrix, InputVector
 from symattn.notation.code import brief
 from symattn.notation.displays import latex_aligned
@@ -163,16 +164,16 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
         pushed = pushing.inwards(source.T, lambda part: part)
         result = _renamed(pushed, twins)
     originals = {twin: node for node, twin in twins.items()}
-    inputs = {node: originals[node].T for node in result.inputs() if node in originals}
+    inputs = {node: originals[node].T for node in result.symbols() if node in originals}
     return Translation(source, result, to, inputs, tuple(pushing.steps))
 
 
 def _named(source: Node, twin: Iterable[Any]) -> set[Node]:
     """Return the inputs that ``twin=`` names, by symbol or by name."""
-    inputs = source.inputs()
+    inputs = source.symbols()
     named: set[Node] = set()
-    for item in (twin,) if isinstance(twin, Node | str) else twin:
-        found = [node for node in inputs if node == item or node.label == item]
+    for item in (twin,) if isinstance(twin, Node | Family | str) else twin:
+        found = [node for node in inputs if item in (node, node.source, node.label)]
         if not found:
             # A symbol is its name and its sizes, so both are said where both were given.
             symbol = isinstance(item, InputMatrix)
@@ -189,8 +190,8 @@ def _shape(symbol: Node) -> str:
 
 def _tied(source: Node, told: Mapping[Node, Node]) -> set[Node]:
     """Return the inputs of which the catalogue says that they have a twin."""
-    tied = {*told, *(symbol for column in told.values() for symbol in column.inputs())}
-    return {node for node in source.inputs() if node in tied}
+    tied = {*told, *(symbol for column in told.values() for symbol in column.symbols())}
+    return {node for node in source.symbols() if node in tied}
 
 
 def _with_tokens(source: Node, layout: str) -> set[Node]:
@@ -204,8 +205,8 @@ def _with_tokens(source: Node, layout: str) -> set[Node]:
     other = source.sizes[1 - along]
     if (
         not weights
-        and other in {node.sizes[along] for node in source.inputs()}
-        and other not in {node.sizes[1 - along] for node in source.inputs()}
+        and other in {node.sizes[along] for node in source.symbols()}
+        and other not in {node.sizes[1 - along] for node in source.symbols()}
     ):
         tokens.add(other)
     # An axis of one says nothing: a single query is a vector, and so is a vector of weights.
@@ -216,7 +217,7 @@ def _with_tokens(source: Node, layout: str) -> set[Node]:
 
     return {
         node
-        for node in source.inputs()
+        for node in source.symbols()
         if not isinstance(node, InputVector) and any(map(is_token, node.sizes))
     }
 
@@ -225,10 +226,18 @@ def _twins(source: Node, chosen: set[Node]) -> dict[Node, Node]:
     """Return the twin of each chosen input: the same name, with rows and columns swapped."""
     twins: dict[Node, Node] = {}
     while chosen:
-        twins |= {n: InputMatrix(n.label, n.sizes[1], n.sizes[0]) for n in chosen}
+        twins |= {node: _turned(node) for node in chosen}
         # An input that is itself the twin of another may not keep its meaning beside it.
-        chosen = {n for n in source.inputs() if n in twins.values() and n not in twins}
+        chosen = {n for n in source.symbols() if n in twins.values() and n not in twins}
     return twins
+
+
+def _turned(symbol: Node) -> Node:
+    """Return the symbol of that name with rows and columns swapped."""
+    if isinstance(symbol, Member):
+        source = symbol.source
+        return Family(source.name, (*source.counts, *symbol.sizes[::-1]))[symbol.reads]
+    return InputMatrix(symbol.label, *symbol.sizes[::-1])
 
 
 class _Pushing:

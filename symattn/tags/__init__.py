@@ -17,7 +17,7 @@ Nothing here knows SymPy or NumPy.
 from symattn.tags.counts import check_size
 from symattn.tags.grammar import check_tag_name, parse_size
 from symattn.tags.relations import Relations, is_at_least_one
-from symattn.tags.size import Atom, Monomial, Quotient, Size
+from symattn.tags.size import Atom, Monomial, Quotient, Size, exact_quotient
 from symattn.tags.solver import Equation, solve
 from symattn.tags.spelling import named, nearest
 
@@ -30,6 +30,7 @@ __all__ = [
     "Size",
     "check_size",
     "check_tag_name",
+    "exact_quotient",
     "named",
     "is_at_least_one",
     "nearest",

@@ -305,7 +305,12 @@ def _reduced(num: Size, den: Size) -> tuple[Size, Size]:
 
 
 def exact_quotient(num: Size, den: Size) -> Size | None:
-    """num/den where that is a polynomial with integer coefficients, else None."""
+    """num/den where that is a polynomial with integer coefficients, else None.
+
+    >>> h, d_k = Size.tag("h"), Size.tag("d_k")
+    >>> exact_quotient(h * d_k, h), exact_quotient(d_k, h)
+    (Size('d_k'), None)
+    """
     terms = polynomial.exact_quotient(num.terms, den.terms)
     return None if terms is None else Size(terms)
 

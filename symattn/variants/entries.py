@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from symattn.nodes import Mask, Node, Program, causal, dims, padding, scalar, sqrt, tanh, window
 from symattn.nodes.inputs import InputMatrix
@@ -98,6 +98,8 @@ class Entry:
     origin: Callable[[Layout], Origin] = given
     mask: Mask | None = None
     bias: Callable[[Any, Any], Any] | None = None
+    options: ClassVar[dict[str, bool]] = {}
+    """What can be chosen: nothing."""
 
     def build(self, layout: Layout) -> Formula:
         """Return the formula in a layout."""
@@ -142,7 +144,7 @@ _BAHDANAU = (
 )
 _VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762"
 
-_ENTRIES = (
+ENTRIES = (
     Entry(
         name="dot_product",
         title="Dot-product attention (Luong's dot)",
@@ -268,5 +270,3 @@ _ENTRIES = (
         mask=padding(),
     ),
 )
-
-CATALOGUE = {entry.name: entry for entry in _ENTRIES}

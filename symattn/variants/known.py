@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symattn.nodes import BooleanInput, Node, Program, Scalar
+from symattn.nodes import BooleanInput, Family, Node, Program, Scalar
 from symattn.nodes.inputs import InputMatrix
 from symattn.nodes.sizes import Dim
 from symattn.notation.presets import Preset
@@ -19,6 +19,9 @@ from symattn.notation.terminal import text
 from symattn.tags import Relations
 from symattn.variants.attend import Operands
 from symattn.variants.signatures import attention_latex, attention_text, score_latex, score_text
+
+Input = InputMatrix | Family
+"""What a formula is given: a matrix, a vector, or one matrix for each head."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,19 +36,22 @@ class Formula:
     (['Q', 'K', 'V'], (n, d_k, m, d_v))
 
     ``operands`` are its queries, keys and values, which may be made from the inputs, ``function``
-    is what it does with them, in matrices named Q, K and V; ``source`` is the paper, section and
-    equation; ``pairs`` is what ``twins`` shows.
+    is what it does with them, in matrices named Q, K and V, and ``called`` the name of that;
+    ``source`` is the paper, section and equation; ``pairs`` is what ``twins`` shows, and
+    ``options`` what was chosen where there is a choice.
     """
 
     name: str
     title: str
     source: str
     layout: str
-    inputs: tuple[InputMatrix, ...]
+    inputs: tuple[Input, ...]
     operands: Operands
     function: Program
     program: Program
-    pairs: tuple[tuple[InputMatrix, Node], ...]
+    pairs: tuple[tuple[Node, Node], ...]
+    called: str = "Attention"
+    options: tuple[tuple[str, bool], ...] = ()
 
     @property
     def expr(self) -> Node:
@@ -81,7 +87,7 @@ class Formula:
     @property
     def dims(self) -> tuple[Dim, ...]:
         """Every tag, in order of appearance among the inputs, then those of the mask."""
-        inputs = (dim for matrix in self.inputs for dim in matrix.dims)
+        inputs = (dim for given in self.inputs for dim in given.dims)
         return tuple(dict.fromkeys((*inputs, *self.expr.dims)))
 
     @property
@@ -110,10 +116,11 @@ class Formula:
         return self.expr.given
 
     @property
-    def twins(self) -> dict[InputMatrix, Node]:
+    def twins(self) -> dict[Node, Node]:
         """How each input of the row layout comes from the column layout's: ``{Q_row: Q.T}``.
 
-        It is the same in both layouts; matrices that both have in common are left out.
+        It is the same in both layouts; matrices that both have in common are left out.  A family
+        is told by one of its members, ``{W_row[i]: W[i].T}``.
         """
         return dict(self.pairs)
 
@@ -125,7 +132,7 @@ class Formula:
         >>> r"\operatorname{Attention}" in sa.formula("dot_product").signature
         True
         """
-        return attention_latex(self.operands, self.function)
+        return self.latex_signatures()[0]
 
     @property
     def score_signature(self) -> str:
@@ -135,19 +142,19 @@ class Formula:
         >>> print(sa.formula("dot_product").score_signature)
         f: M^{d_{k} \times n} \times M^{d_{k} \times m} \to M^{m \times n}
         """
-        return score_latex(self.operands, self.function)
+        return self.latex_signatures()[1]
 
     def signatures(self, preset: Preset | str | None = None) -> tuple[str, str]:
         """Return the types of the attention function and of its score function, as text."""
         return (
-            attention_text(self.operands, self.function, preset),
+            attention_text(self.operands, self.function, preset, self.called),
             score_text(self.operands, self.function, preset),
         )
 
     def latex_signatures(self, preset: Preset | str | None = None) -> tuple[str, str]:
         """Return the types of the attention function and of its score function, in LaTeX."""
         return (
-            attention_latex(self.operands, self.function, preset),
+            attention_latex(self.operands, self.function, preset, name=self.called),
             score_latex(self.operands, self.function, preset),
         )
 

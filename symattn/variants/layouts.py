@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from symattn.nodes import Node, matrix
+from symattn.nodes import Family, Node, family, head, heads, matrix, ones
+from symattn.nodes.indices import AxisIndex
 from symattn.nodes.inputs import InputMatrix
 from symattn.notation.layouts import LAYOUTS
 from symattn.tags import Size, named
@@ -39,6 +40,27 @@ class Layout:
         """Return a named matrix; a weight has the features that it makes, then those it takes."""
         sizes = {self.features: features, self.tokens: tokens}
         return matrix(name, sizes[0], sizes[1])
+
+    def family(
+        self, name: str, counts: tuple[object, ...], features: object, tokens: object
+    ) -> Family:
+        """Return a family of weights, each laid out as a matrix is."""
+        sizes = {self.features: features, self.tokens: tokens}
+        return family(name, counts, sizes[0], sizes[1])
+
+    def shifted(self, data: Node, bias: Node) -> Node:
+        """Return data with a column vector added to every token."""
+        count = self.token_count(data)
+        column = self.features == 0
+        return data + (bias @ ones(1, count) if column else ones(count, 1) @ bias.T)
+
+    def stacked(self, each: Node, which: AxisIndex) -> Node:
+        """Return all heads, one after another along the features."""
+        return heads(each, which, axis=self.features)
+
+    def part(self, whole: Node, which: AxisIndex) -> Node:
+        """Return the features of one head."""
+        return head(whole, which, axis=self.features)
 
     def feature_size(self, data: Node) -> Size:
         """Return the size of a token."""

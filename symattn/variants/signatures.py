@@ -34,12 +34,14 @@ def attention_latex(
     function: Program,
     preset: Preset | str | None = None,
     dialect: str = "latex",
+    *,
+    name: str = "Attention",
 ) -> str:
     """Return the attention function's type and what it maps Q, K and V to, in LaTeX."""
     value = function.result
     chosen = chosen_preset(preset, value)
     domain = domain_of(operands)
-    return latex_signature("Attention", domain, value.sizes, chosen, value, dialect=dialect)
+    return latex_signature(name, domain, value.sizes, chosen, value, dialect=dialect)
 
 
 def score_latex(
@@ -55,12 +57,15 @@ def score_latex(
 
 
 def attention_text(
-    operands: tuple[Node, Node, Node], function: Program, preset: Preset | str | None = None
+    operands: tuple[Node, Node, Node],
+    function: Program,
+    preset: Preset | str | None = None,
+    name: str = "Attention",
 ) -> str:
     """Return the attention function's type and what it maps Q, K and V to, as text."""
     value = function.result
     chosen = chosen_preset(preset, value)
-    typed = text_signature("Attention", domain_of(operands), value.sizes, chosen)
+    typed = text_signature(name, domain_of(operands), value.sizes, chosen)
     return f"{typed}, (Q, K, V) ↦ {text(value, chosen)}"
 
 

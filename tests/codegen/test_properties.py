@@ -46,10 +46,10 @@ def run(f: Any, arguments: list[Any], sizes: dict[str, int]) -> Array:
 def test_random_formulas_agree_with_the_evaluator(node: Node, seed: int) -> None:
     rng = Random(seed)
     sizes = random_sizes(sizes_in([node]), Relations(), rng, least=1)
-    inputs = random_inputs(node.inputs(), sizes, rng)
+    inputs = random_inputs(node.symbols(), sizes, rng)
     scalars = random_scalars(node.scalars(), rng)
     try:
-        f = sa.lambdify([*node.inputs(), *node.scalars()], node)
+        f = sa.lambdify([*node.symbols(), *node.scalars()], node)
         exact = evaluate(node, sizes, inputs, scalars)
     except (UndefinedPointError, NotSupportedError):
         assume(False)
@@ -59,7 +59,7 @@ def test_random_formulas_agree_with_the_evaluator(node: Node, seed: int) -> None
     assume(np.all(np.abs(expected) < 1e8))
     arrays = [
         np.array(inputs[symbol], dtype=np.float64).reshape(f_shape(symbol, sizes))
-        for symbol in node.inputs()
+        for symbol in node.symbols()
     ]
     numbers = [scalars[symbol.name] for symbol in node.scalars()]
     known = {tag: sizes[tag] for tag in node.tags}
@@ -92,13 +92,13 @@ def test_a_batch_is_the_function_of_each_element(node: Node, seed: int, data: An
     known = {tag: sizes[tag] for tag in node.tags}
     numbers = [Random(seed).uniform(0.5, 2) for _ in node.scalars()]
     try:
-        f = sa.lambdify([*node.inputs(), *node.scalars()], node)
+        f = sa.lambdify([*node.symbols(), *node.scalars()], node)
     except NotSupportedError:
         assume(False)
         return
     note(f.source)
     random = np.random.default_rng(seed)
-    shapes = [f_shape(symbol, sizes) for symbol in node.inputs()]
+    shapes = [f_shape(symbol, sizes) for symbol in node.symbols()]
     batches = [data.draw(BATCHES) for _ in shapes]
     arrays = [random.normal(size=b + s) for b, s in zip(batches, shapes, strict=True)]
     before = [array.copy() for array in arrays]

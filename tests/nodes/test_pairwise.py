@@ -32,10 +32,10 @@ B = sa.positional(lambda i, j: slope * (i - 2 * j), n, m)
 def test_shapes_inputs_and_symbols() -> None:
     assert S.shape == (m, n)
     assert sa.pairwise(additive, Q_row, K_row, layout="row").shape == (n, m)
-    assert S.inputs() == (Q, K, v, W, U)
+    assert S.symbols() == (Q, K, v, W, U)
     assert S.free_symbols == {Q, K, v, W, U}
     assert B.shape == (m, n)
-    assert B.inputs() == ()
+    assert B.symbols() == ()
     assert B.free_symbols == {slope}
     assert B.scalars() == (slope,)
 
@@ -52,7 +52,7 @@ def test_it_prints() -> None:
 
 @pytest.mark.parametrize("node", [S, B, sa.concat(W, U, axis=1), S + B], ids=str)
 def test_its_python_builds_it_again(node: Any) -> None:
-    names: dict[str, Any] = {str(symbol): symbol for symbol in node.inputs()}
+    names: dict[str, Any] = {str(symbol): symbol for symbol in node.symbols()}
     names |= {str(tag): tag for tag in node.dims} | {str(s): s for s in node.scalars()}
     names |= {name: getattr(sa, name) for name in ("pairwise", "positional", "concat", "tanh")}
     assert eval(str(node), names) == node
@@ -81,7 +81,7 @@ def test_parts_are_replaced() -> None:
 def test_a_vector_of_the_users_is_not_the_bound_one() -> None:
     q_of_user = sa.vector("q", d_q)
     score = sa.pairwise(lambda q, k: q_of_user.T @ q, Q, sa.matrix("K", d_q, m))
-    assert q_of_user in score.inputs()
+    assert q_of_user in score.symbols()
     assert sa.text(score) == "[qᵀ q']_{k ∈ K, q' ∈ Q}"
     renamed = sa.pairwise(lambda q, k: v.T @ W @ q, Q, K).xreplace({v: sa.vector("q", a)})
     assert sa.text(renamed) == "[qᵀW q']_{k ∈ K, q' ∈ Q}"
@@ -237,7 +237,7 @@ def test_scores_and_biases_run_as_loops(layout: str) -> None:
 )
 def test_scores_that_leave_a_vector_out_run(score: Callable[..., Any]) -> None:
     node = sa.pairwise(score, Q, K)
-    symbols = node.inputs()
+    symbols = node.symbols()
     values = [x[:, 0] if s == v else x for s, x in zip(symbols, arrays(*symbols), strict=True)]
     result = sa.lambdify(symbols, node)(*values)
     assert result.shape == (7, 5)

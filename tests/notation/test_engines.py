@@ -173,7 +173,7 @@ def _catalogue(preset: Preset, dialect: str) -> Iterator[Printed]:
                 red = sa.latex(formula.expr, preset, highlight=[symbol], dialect=dialect)
                 yield f"{where}, {symbol} in red", red
             for part in (formula.program, formula.function):
-                lines = sa.latex(part, preset, highlight=part.result.inputs()[:1], dialect=dialect)
+                lines = sa.latex(part, preset, highlight=part.result.symbols()[:1], dialect=dialect)
                 yield f"{where}, line by line", lines
             for line in (formula.scores, formula.weights):
                 red = sa.latex(formula.expr, preset, highlight=[line], dialect=dialect)
@@ -212,7 +212,7 @@ def _names(preset: Preset, dialect: str) -> Iterator[Printed]:
         matrix = sa.matrix(name, n, m)
         scaled = sa.scalar(name) * A @ matrix.T.T / sa.sqrt(sa.scalar(name))
         for expr in (matrix, matrix.T, scaled, sa.function(name)(A), sa.vector(name, n).T):
-            there = [symbol for symbol in expr.inputs() if symbol.label == matrix.label]
+            there = [symbol for symbol in expr.symbols() if symbol.label == matrix.label]
             yield f"the name {name}", sa.latex(expr, preset, highlight=there, dialect=dialect)
         yield f"the name {name}, shape", latex_shape(name, matrix.sizes, preset)
         yield f"the name {name}, operator", latex_operator(name, preset, dialect)

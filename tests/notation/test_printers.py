@@ -257,6 +257,7 @@ class Stub:
     axis: int | None = None
     mask: None = None
     sizes: tuple[Size, Size] = field(default=(Size.tag("n"), Size.tag("m")))
+    running: tuple[tuple[str, Size], ...] = ()
 
 
 def _letter(label: str) -> Stub:

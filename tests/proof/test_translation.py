@@ -76,15 +76,15 @@ each_pair = pytest.mark.parametrize("pair", PAIRS.values(), ids=list(PAIRS))
 
 
 def value(expr: Node, arrays: Mapping[Node, np.ndarray]) -> np.ndarray:
-    names = [*expr.inputs(), *expr.scalars(), *map(Dim, SIZES)]
+    names = [*expr.symbols(), *expr.scalars(), *map(Dim, SIZES)]
     scalars = [1.5] * len(expr.scalars())
-    given = [*(arrays[node] for node in expr.inputs()), *scalars, *SIZES.values()]
+    given = [*(arrays[node] for node in expr.symbols()), *scalars, *SIZES.values()]
     return np.asarray(sympy.lambdify(names, expr, "numpy")(*given))
 
 
 def arrays_for(*exprs: Node) -> dict[Node, np.ndarray]:
     rng = np.random.default_rng(3)
-    inputs = dict.fromkeys(node for expr in exprs for node in expr.inputs())
+    inputs = dict.fromkeys(node for expr in exprs for node in expr.symbols())
     return {node: rng.normal(size=[s.value(SIZES) for s in node.sizes]) for node in inputs}
 
 

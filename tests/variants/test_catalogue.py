@@ -14,7 +14,7 @@ import pytest
 import symattn as sa
 from symattn.nodes.inputs import InputMatrix, InputVector
 from symattn.variants import Formula
-from symattn.variants.entries import CATALOGUE
+from symattn.variants.catalogue import CATALOGUE
 from symattn.variants.layouts import BUILDERS
 from tests import loops
 

@@ -8,6 +8,7 @@ from symattn.proof.laws.arithmetic import DISTRIBUTING, GATHERING
 from symattn.proof.laws.functions import FUNCTION_LAWS
 from symattn.proof.laws.identities import IDENTITIES
 from symattn.proof.laws.law import Law
+from symattn.proof.laws.over_heads import HEADS
 from symattn.proof.laws.pairs import BLOCKS
 from symattn.proof.laws.softmaxes import SOFTMAXES
 from symattn.proof.laws.transposes import TRANSPOSES
@@ -18,6 +19,7 @@ LAWS: dict[str, Law] = {
     **IDENTITIES,
     **FUNCTION_LAWS,
     **BLOCKS,
+    **HEADS,
     **GATHERING,
     **DISTRIBUTING,
 }

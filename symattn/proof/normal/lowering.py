@@ -4,8 +4,8 @@ Softmax is lowered to its definition, ``[g] e^s · inv0(Σ_t [g] e^s)``.  Sizes 
 the relations in force; then merged axes are aligned: where one side reads an axis of size ``h·d_v``
 as heads by features, every axis of that size is split so on both sides.  A direct sum is aligned
 alike: where one side stacks blocks on an axis, every axis of that size is read block by block, and
-a sum over it becomes one sum a block.  Two different splits of one size cannot be aligned, and the
-comparison is undecided.
+a sum over it becomes one sum a block.  What cannot be aligned leaves
+the comparison undecided.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from symattn.meaning.form import (
     AtMost,
     Blocks,
     Both,
+    Component,
     Condition,
     Entry,
     Extent,
@@ -42,13 +43,14 @@ from symattn.meaning.form import (
     Sum,
     Truth,
     children,
-    places,
+    indices_of,
 )
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.entries import entry_text
 from symattn.proof.normal.arithmetic import UndefinedError
 from symattn.proof.normal.atoms import BudgetSpentError, Polynomial
 from symattn.proof.normal.binders import Algebra
+from symattn.proof.normal.splits import ConflictingSplitsError, splits_of
 from symattn.tags import Relations, Size
 
 
@@ -64,10 +66,6 @@ class At:
 
 
 Scope = dict[Index, At]
-
-
-class ConflictingSplitsError(Exception):
-    """One size is read as two different merged axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ def compare(
     algebra = Algebra()
     try:
         names = dict(zip(free, "ijkl", strict=False))
-        splits, sums = _splits(forms, relations), _sums(forms, relations)
+        splits, sums = splits_of(forms, relations), _sums(forms, relations)
         for size in splits.keys() & sums.keys():
             raise ConflictingSplitsError(f"the axis of size {size} is both a product and a sum")
         lowering = Lowering(algebra, relations, splits, sums, names)
@@ -114,26 +112,6 @@ def compare(
         return Comparison(None, "the expression is nested too deeply", ())
     conditions = tuple(dict.fromkeys(lowering.conditions))
     return Comparison(equal, "" if equal else "the normal forms differ", conditions)
-
-
-def _splits(forms: Iterable[Form], relations: Relations) -> dict[Size, tuple[Size, ...]]:
-    """Collect how merged axes are read: the size of the whole, and the sizes of its factors."""
-    splits: dict[Size, tuple[Size, ...]] = {}
-    for form in forms:
-        for _, at in places(form):
-            if len(at) < 2:
-                continue
-            parts = tuple(relations.rewrite(index.size) for index in at)
-            whole = Size.of(1)
-            for part in parts:
-                whole = whole * part
-            parts = tuple(part for part in parts if not part.is_one)
-            if len(parts) > 1 and splits.setdefault(whole, parts) != parts:
-                one, other = (" × ".join(map(str, p)) for p in (splits[whole], parts))
-                raise ConflictingSplitsError(
-                    f"the axis of size {whole} is read both as {one} and as {other}"
-                )
-    return splits
 
 
 def _sums(forms: Iterable[Form], relations: Relations) -> dict[Size, tuple[Size, ...]]:
@@ -200,7 +178,28 @@ class Lowering:
 
     def read(self, place: Place, at: Scope) -> At:
         """Return where a place is read."""
-        return sum((at[one] for one in place), start=At())
+        return sum(
+            (at[one] if isinstance(one, Index) else self.factor(one, at) for one in place),
+            start=At(),
+        )
+
+    def factor(self, one: Component, at: Scope) -> At:
+        """Return where one factor of a merged axis is read, its whole axis being split."""
+        whole = self.read(one.of, at)
+        factors = [self.factors(self.relations.rewrite(size)) for size in one.sizes]
+        wanted = [size for factor in factors for size in factor]
+        if whole.blocks or wanted != [self.algebra.sizes[index] for index in whole.indices]:
+            sizes = " × ".join(map(str, one.sizes))
+            raise ConflictingSplitsError(f"an axis is read as {sizes}, which it is not split into")
+        start = sum(map(len, factors[: one.position]))
+        return At(whole.indices[start : start + len(factors[one.position])])
+
+    def factors(self, size: Size) -> list[Size]:
+        """Return the sizes of the indices that there are on an axis."""
+        if size.is_one:
+            return []
+        parts = self.splits.get(size)
+        return [size] if parts is None else [f for part in parts for f in self.factors(part)]
 
     def input(
         self, kind: str, form: Entry | Allowed, at: Scope, *, nonnegative: bool = False
@@ -219,7 +218,9 @@ class Lowering:
         """Return the form of the part in which the place lies."""
         if len(form.at) != 1:
             raise ConflictingSplitsError("a direct sum is read as a merged axis")
-        read = at[form.at[0]]
+        read = self.read(form.at, at)
+        if not read.blocks:
+            raise ConflictingSplitsError("a direct sum is read as part of a merged axis")
         block, *rest = read.blocks
         for part in form.parts:
             size = self.relations.rewrite(part.size)
@@ -227,7 +228,8 @@ class Lowering:
             count = len(within or (size,))
             if block < count:
                 inner = At(read.indices, (block, *rest) if within else tuple(rest))
-                return self.form(part.form, {**at, **dict.fromkeys(part.place, inner)})
+                within = dict.fromkeys(indices_of(part.place), inner)
+                return self.form(part.form, {**at, **within})
             block -= count
         raise InternalError("a place beyond the last block")
 
@@ -241,7 +243,7 @@ class Lowering:
         for one in form.at:
             size = self.relations.rewrite(one.size)
             outer = algebra.multiply(result, algebra.extent(size))
-            result = algebra.add(outer, self.offset(size, at[one]))
+            result = algebra.add(outer, self.offset(size, self.read((one,), at)))
         return result
 
     def offset(self, size: Size, read: At) -> Polynomial:
