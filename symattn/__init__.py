@@ -38,6 +38,8 @@ _READING_ORDER = (
     ("symattn.notation", "latex text"),
     # Two notations, one meaning
     ("symattn.proof", "translate prove"),
+    # Arguments that no proof covers, checked on numbers
+    ("symattn.variants.derived", "derivation derivations"),
     # Running a formula
     ("symattn.codegen", "lambdify"),
     # Boolean masks from and to those of other libraries
@@ -134,6 +136,7 @@ if TYPE_CHECKING:
     from symattn.notation import latex as latex, text as text
     from symattn.proof import prove as prove, translate as translate
     from symattn.variants import attention as attention, formula as formula, formulas as formulas
+    from symattn.variants.derived import derivation as derivation, derivations as derivations
 
 else:  # a type checker that saw `__getattr__` would take every misspelt name for a good one
 

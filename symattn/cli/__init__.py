@@ -1,4 +1,4 @@
-"""The command line: `symattn formulas | show | translate | prove | run`.
+"""The command line: `symattn formulas | show | translate | prove | derivation | run`.
 
 Data goes to standard output, chatter to standard error.  The exit status is 0 if all is well, 1 if
 something is refuted, undecided or differs, 2 if the call was wrong, and 3 if symattn itself is at
@@ -136,6 +136,35 @@ def prove(ctx: click.Context, left: str, right: str, as_json: bool) -> None:
     from symattn.cli.proving import prove_formulas
 
     ctx.exit(0 if prove_formulas(left, right, as_json=as_json) else 1)
+
+
+@main.command()
+@as_json
+@click.pass_context
+def derivations(ctx: click.Context, as_json: bool) -> None:
+    """List the derivations, arguments that no proof covers, and check each on numbers."""
+    from symattn.cli.deriving import list_derivations
+
+    ctx.exit(0 if list_derivations(as_json=as_json) else 1)
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "--format",
+    "language",
+    type=click.Choice(["text", "latex"]),
+    default="text",
+    show_default=True,
+    help="Text for a terminal, or LaTeX.",
+)
+@as_json
+@click.pass_context
+def derivation(ctx: click.Context, name: str, language: str, as_json: bool) -> None:
+    """Show a derivation: assumptions, named steps, the result, and what its check found."""
+    from symattn.cli.deriving import show_derivation
+
+    ctx.exit(0 if show_derivation(name, language=language, as_json=as_json) else 1)
 
 
 @main.command()

@@ -5,7 +5,8 @@
 * `attend`: scores, softmax, output; the layout is read off the shapes;
 * `signatures`: the types of the attention function and of the score function;
 * `known`: `Formula`, what the catalogue gives; `entries`: the catalogue, as data; `catalogue`: by
-  name.
+  name;
+* `derived`: derivations, arguments that are no proofs, with their checks.
 
 Adding a formula is adding an entry; tests go over every entry.
 """

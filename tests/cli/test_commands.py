@@ -4,10 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 from click.testing import CliRunner, Result
 
 import symattn as sa
@@ -15,7 +17,7 @@ from symattn.cli import main
 
 ROOT = Path(__file__).parents[2]
 NAMES = tuple(sa.formulas())
-COMMANDS = ("formulas", "show", "translate", "prove", "run")
+COMMANDS = ("formulas", "show", "translate", "prove", "derivations", "derivation", "run")
 
 each_name = pytest.mark.parametrize("name", NAMES)
 each_layout = pytest.mark.parametrize("layout", ["column", "row"])
@@ -315,3 +317,46 @@ def test_a_wrong_call_ends_without_a_traceback() -> None:
         "Error: there is no formula named 'scaled_dot_prodct'; did you mean "
         "'scaled_dot_product' or 'dot_product'?\n"
     )
+
+
+# -- derivations
+
+
+def test_every_derivation_is_listed_with_its_check() -> None:
+    shown, listed = call("derivations").stdout, data("derivations")
+    assert [entry["name"] for entry in listed] == list(sa.derivations())
+    for entry in listed:
+        assert entry["checked"] is True
+        assert entry["name"] in shown
+        assert entry["title"] in shown
+    assert shown.count("agrees") == len(listed)
+
+
+@pytest.mark.parametrize("name", sa.derivations())
+def test_a_derivation_is_shown_with_its_steps_and_its_check(name: str) -> None:
+    derivation = sa.derivation(name)
+    shown, found = call("derivation", name).stdout, data("derivation", name)
+    assert shown.startswith(derivation.text())
+    assert found["kind"].startswith("derivation, not a proof")
+    assert [step["rule"] for step in found["steps"]] == [step.rule for step in derivation.steps]
+    assert all(step["replays"] and step["points"] for step in found["steps"])
+    assert found["checked"] is True
+    assert found["experiment"]["title"] in shown
+    latex = call("derivation", name, "--format", "latex").stdout
+    assert derivation.latex() in latex
+    assert "not a proof" in latex.splitlines()[0]
+
+
+def test_a_derivation_that_fails_is_shown_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    derivation = sa.derivation("saturation")
+    chains = derivation.chains
+    step = replace(chains[-1].steps[-1], after=sympy.S.One)
+    broken = replace(derivation, chains=(*chains[:-1], replace(chains[-1], steps=(step,))))
+    monkeypatch.setattr("symattn.cli.deriving.derivation", lambda _: broken)
+    assert "FAILS" in call("derivation", "saturation", status=1).stdout
+    assert data("derivation", "saturation", status=1)["checked"] is False
+    assert "FAILS" in call("derivations", status=1).stdout
+
+
+def test_an_unknown_derivation_is_refused() -> None:
+    assert refused("derivation", "jacobian").startswith("there is no derivation named 'jacobian'")

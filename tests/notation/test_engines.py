@@ -143,6 +143,8 @@ def _printed(dialect: str) -> Iterator[Printed]:
             yield where, derivation.latex(preset, dialect=dialect)
     for where, derivation in derivations():
         yield where, derivation.latex(dialect=dialect)
+    for name in sa.derivations():
+        yield f"the derivation {name}", sa.derivation(name).latex(dialect=dialect)
     for reason in REASONS:
         yield "a reason", latex_aligned([("A", "B", reason), ("", "C", "")])
     if dialect == "jupyter":
@@ -151,6 +153,7 @@ def _printed(dialect: str) -> Iterator[Printed]:
             sa.formula("dot_product"),
             sa.Program(S=A @ B),
             sa.prove(A.T.T, A),
+            sa.derivation("saturation"),
         ):
             whole = shown._repr_latex_()
             assert whole
@@ -440,6 +443,7 @@ def test_pdflatex_takes_it(tmp_path: Path) -> None:
 
 def test_pdflatex_takes_what_the_command_line_prints(tmp_path: Path) -> None:
     calls = [["translate", "self_attention", "--to", "row", "--format", "latex"]]
+    calls += [["derivation", name, "--format", "latex"] for name in sa.derivations()]
     for name in sa.formulas():
         for formula in (name, f"{name}:row"):
             calls.append(["show", formula, "--format", "latex"])
