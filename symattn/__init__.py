@@ -40,6 +40,8 @@ _READING_ORDER = (
     ("symattn.proof", "translate prove"),
     # Arguments that no proof covers, checked on numbers
     ("symattn.variants.derived", "derivation derivations"),
+    # Named theorems, and mistakes that numbers refute
+    ("symattn.variants", "theorems theorem false_claims"),
     # Running a formula
     ("symattn.codegen", "lambdify"),
     # Boolean masks from and to those of other libraries
@@ -135,7 +137,14 @@ if TYPE_CHECKING:
     )
     from symattn.notation import latex as latex, text as text
     from symattn.proof import prove as prove, translate as translate
-    from symattn.variants import attention as attention, formula as formula, formulas as formulas
+    from symattn.variants import (
+        attention as attention,
+        false_claims as false_claims,
+        formula as formula,
+        formulas as formulas,
+        theorem as theorem,
+        theorems as theorems,
+    )
     from symattn.variants.derived import derivation as derivation, derivations as derivations
 
 else:  # a type checker that saw `__getattr__` would take every misspelt name for a good one

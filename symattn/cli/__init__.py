@@ -1,4 +1,4 @@
-"""The command line: `symattn formulas | show | translate | prove | derivation | run`.
+"""The command line: `symattn formulas | show | translate | prove | theorem | derivation | run`.
 
 Data goes to standard output, chatter to standard error.  The exit status is 0 if all is well, 1 if
 something is refuted, undecided or differs, 2 if the call was wrong, and 3 if symattn itself is at
@@ -136,6 +136,45 @@ def prove(ctx: click.Context, left: str, right: str, as_json: bool) -> None:
     from symattn.cli.proving import prove_formulas
 
     ctx.exit(0 if prove_formulas(left, right, as_json=as_json) else 1)
+
+
+@main.command()
+@as_json
+@click.pass_context
+def theorems(ctx: click.Context, as_json: bool) -> None:
+    """Prove every named theorem, and refute every false claim.
+
+    The exit status is 1 if one does not come out as it should.
+    """
+    from symattn.cli.claiming import list_theorems
+
+    ctx.exit(0 if list_theorems(as_json=as_json) else 1)
+
+
+@main.command()
+@click.argument("name")
+@preset
+@click.option(
+    "--format",
+    "language",
+    type=click.Choice(["text", "latex"]),
+    default="text",
+    show_default=True,
+    help="Text for a terminal, or LaTeX.",
+)
+@as_json
+@click.pass_context
+def theorem(
+    ctx: click.Context, name: str, preset: str | None, language: str, as_json: bool
+) -> None:
+    """Prove one theorem, or refute one false claim, equation by equation.
+
+    The exit status is 1 if it is refuted or undecided, as every false claim is.
+    """
+    from symattn.cli.claiming import show_theorem
+
+    proved = show_theorem(name, preset=preset, language=language, as_json=as_json)
+    ctx.exit(0 if proved else 1)
 
 
 @main.command()

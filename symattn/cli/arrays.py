@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from symattn.cli.checking import ArrayInput
 from symattn.cli.printing import printable
 from symattn.cli.refusals import Refused
 from symattn.errors import SizeError
@@ -24,12 +26,18 @@ from symattn.notation.layouts import other_layout
 from symattn.notation.names import identifier
 from symattn.tags import Equation, Size, nearest, solve
 from symattn.variants import Formula
+from symattn.variants.known import Input
 from symattn.variants.layouts import layout_named
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# What files call the lines of a formula.
-COMPARED = {"scores": "S", "weights": "P", "context": "O", "output": "O"}
+# What files call the parts of a formula.
+COMPARED: Mapping[str, Callable[[Formula], Node]] = {
+    "scores": lambda formula: formula.scores,
+    "weights": lambda formula: formula.weights,
+    "context": lambda formula: formula.context,
+    "output": lambda formula: formula.expr,
+}
 LABELS = "tokens"
 
 _DTYPES = ("float16", "float32", "float64")
@@ -43,7 +51,7 @@ _BYTES_OF_A_LIST_ENTRY = 32
 class Arrays:
     """Arrays that fit a formula: inputs, what to compare with, labels, sizes of the tags."""
 
-    inputs: dict[Node | BooleanInput, Array]
+    inputs: dict[ArrayInput, Array]
     compared: dict[str, Array]
     labels: tuple[str, ...]
     sizes: dict[str, int]
@@ -61,7 +69,7 @@ def random_arrays(
     """
     refuse_too_large(formula, sizes, np.dtype(dtype).itemsize)
     random = np.random.default_rng(seed)
-    inputs: dict[Node | BooleanInput, Array] = {}
+    inputs: dict[ArrayInput, Array] = {}
     for symbol in formula.inputs:
         shape = [size.value(sizes) for size in _axes(symbol)]
         inputs[symbol] = random.standard_normal(shape).astype(dtype)
@@ -71,8 +79,8 @@ def random_arrays(
     return Arrays(inputs, {}, (), sizes, formula.layout, scalars={**scalars, **given})
 
 
-def _axes(symbol: Node) -> tuple[Size, ...]:
-    """Return the sizes of the axes of an input's array: a vector has one."""
+def _axes(symbol: Input) -> tuple[Size, ...]:
+    """Return the sizes of the axes of an input's array: a vector has one, a family three."""
     return symbol.sizes[:1] if isinstance(symbol, InputVector) else symbol.sizes
 
 
@@ -81,12 +89,9 @@ def refuse_too_large(formula: Formula, sizes: Mapping[str, int], itemsize: int) 
     entries = 0
     for node in formula.expr.walk():
         if not isinstance(node, Transposed):  # a view of what is counted already
-            rows, columns = (size.value(sizes) for size in node.sizes)
-            entries += rows * columns
+            entries += _count(array_sizes(node), sizes)
     needed = entries * itemsize
-    needed += _BYTES_OF_A_LIST_ENTRY * sum(
-        symbol.sizes[0].value(sizes) * symbol.sizes[1].value(sizes) for symbol in formula.inputs
-    )
+    needed += _BYTES_OF_A_LIST_ENTRY * sum(_count(s.sizes, sizes) for s in formula.inputs)
     limit = _free_memory() // 2
     if needed > limit:
         written = ", ".join(f"{tag}={size}" for tag, size in sizes.items())
@@ -94,6 +99,15 @@ def refuse_too_large(formula: Formula, sizes: Mapping[str, int], itemsize: int) 
             f"{formula.name} with {written} needs about {_bytes(needed)} of memory; "
             f"at most {_bytes(limit)} are used, half of what is free"
         )
+
+
+def array_sizes(node: Node) -> tuple[Size, ...]:
+    """Return the sizes of the axes of a result: those of its heads, then rows and columns."""
+    return (*(index.size for index in node.indices), *node.sizes)
+
+
+def _count(axes: Sequence[Size], sizes: Mapping[str, int]) -> int:
+    return prod(size.value(sizes) for size in axes)
 
 
 def _free_memory() -> int:
@@ -137,30 +151,31 @@ def arrays_of_file(
             name,
             array,
             dtype if name in names else None,
-            len(_axes(names[name])) if name in names else 2,
+            len(_axes(names[name]) if name in names else array_sizes(COMPARED[name](formula))),
         )
         for name, array in held.items()
     }
-    found: dict[Node, Array] = {symbol: matrices[name] for name, symbol in names.items()}
+    found: dict[Input, Array] = {symbol: matrices[name] for name, symbol in names.items()}
     compared = {name: matrices[name] for name in COMPARED if name in matrices}
     sizes, layout = _fitted(formula, {**found, **booleans}, compared, len(labels), given, layout)
     if layout != formula.layout:
         shared = {symbol for symbol in formula.inputs if not _twinned(formula, symbol)}
-        found = {s: a if s in shared else a.swapaxes(0, 1) for s, a in found.items()}
-        compared = {name: array.swapaxes(0, 1) for name, array in compared.items()}
+        found = {s: a if s in shared else a.swapaxes(-1, -2) for s, a in found.items()}
+        compared = {name: array.swapaxes(-1, -2) for name, array in compared.items()}
     refuse_too_large(formula, sizes, max(array.dtype.itemsize for array in found.values()))
-    inputs: dict[Node | BooleanInput, Array] = {**found, **booleans}
+    inputs: dict[ArrayInput, Array] = {**found, **booleans}
     return Arrays(inputs, compared, labels, sizes, layout, unused)
 
 
-def _twinned(formula: Formula, symbol: Node) -> bool:
+def _twinned(formula: Formula, symbol: Input) -> bool:
     """Tell whether an input is transposed from one layout to the other."""
-    return any(symbol in (row, *column.inputs()) for row, column in formula.twins.items())
+    twins = formula.twins.items()
+    return any(symbol in (row.source, *column.inputs()) for row, column in twins)
 
 
 def _fitted(
     formula: Formula,
-    inputs: Mapping[Node | BooleanInput, Array],
+    inputs: Mapping[ArrayInput, Array],
     compared: Mapping[str, Array],
     labels: int,
     given: dict[str, int],
@@ -181,7 +196,7 @@ def _fitted(
 
 def _solved(
     formula: Formula,
-    inputs: Mapping[Node | BooleanInput, Array],
+    inputs: Mapping[ArrayInput, Array],
     compared: Mapping[str, Array],
     labels: int,
     given: dict[str, int],
@@ -190,9 +205,10 @@ def _solved(
 ) -> dict[str, int]:
     equations: list[Equation] = []
 
-    def add(name: str, node: Node, shape: Sequence[int], turned: bool) -> None:
-        sizes = tuple(reversed(node.sizes)) if turned else _axes(node)
-        for size, number, side in zip(sizes, shape, ("rows", "columns"), strict=True):
+    def add(name: str, axes: tuple[Size, ...], shape: Sequence[int], turned: bool) -> None:
+        sizes = (*axes[:-2], *axes[:-3:-1]) if turned else axes
+        sides = ("rows",) if len(sizes) == 1 else (*["heads"] * (len(sizes) - 2), "rows", "columns")
+        for size, number, side in zip(sizes, shape, sides, strict=True):
             equations.append(Equation(size, number, f"{name}'s {side}"))
 
     for symbol, array in inputs.items():
@@ -200,12 +216,17 @@ def _solved(
             axes = zip(symbol.sizes, array.shape, strict=True)
             equations += [Equation(s, k, f"{symbol.label}'s axes") for s, k in axes]
             continue
-        add(identifier(symbol.label), symbol, array.shape, turned and _twinned(formula, symbol))
+        own = turned and _twinned(formula, symbol)
+        add(identifier(symbol.label), _axes(symbol), array.shape, own)
     for name, array in compared.items():
-        add(name, formula.program[COMPARED[name]], array.shape, turned)
+        add(name, array_sizes(COMPARED[name](formula)), array.shape, turned)
     if labels:
         queries = layout_named(formula.layout).token_count(formula.operands[0])
         equations.append(Equation(queries, labels, LABELS))
+    equations += [
+        Equation(Size.tag(tag) - size, 0, f"the relation {tag} = {size}")
+        for tag, size in formula.relations
+    ]
     solved = solve(equations, given)
     return {dim.name: solved[dim.name] for dim in formula.dims}
 
@@ -218,7 +239,7 @@ def _checked(name: str, array: Array, dtype: str | None, axes: int) -> Array:
             "(convert with .astype)"
         )
     if array.ndim != axes:
-        needs = "a matrix has two" if axes == 2 else "a vector has one"
+        needs = {1: "a vector has one", 2: "a matrix has two"}.get(axes, f"it takes {axes}")
         raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; {needs}")
     if not array.size:
         raise Refused(f"{name} is empty, of sizes {array.shape}")

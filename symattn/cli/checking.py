@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import signature
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,14 @@ from symattn.evaluate import entry_value, table
 from symattn.meaning.form import place
 from symattn.nodes import BooleanInput, MatrixProduct, Node
 from symattn.notation.names import identifier
+from symattn.notation.terminal import text
 from symattn.variants import Formula
+from symattn.variants.known import Input
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-Input = Node | BooleanInput
-"""What an array stands for: a matrix, or the booleans of a mask."""
+ArrayInput = Input | BooleanInput
+"""What an array stands for: a matrix, the matrices of all heads, or the booleans of a mask."""
 
 # The largest difference that rounding explains: of attention weights, and of anything else.
 TOLERANCES = {"float64": (1e-12, 1e-12), "float32": (1e-6, 2e-6), "float16": (5e-3, 1e-2)}
@@ -51,18 +54,17 @@ class Comparison:
         return self.difference <= self.tolerance
 
 
-def line_computed(
+def part_computed(
     formula: Formula,
-    name: str,
-    inputs: Mapping[Input, Array],
+    node: Node,
+    inputs: Mapping[ArrayInput, Array],
     sizes: Mapping[str, int],
     scalars: Mapping[str, float],
 ) -> Array:
-    """Return a line of the formula's program, computed by the function generated for it.
+    """Return a part of a formula, computed by the function generated for it.
 
     Raises `Refused` if a number on the way is too large for the arrays' dtype.
     """
-    node = formula.program[name]
     taken = [symbol for symbol in formula.inputs if symbol in node.inputs()]
     function = lambdify(taken, node)
     known: dict[str, Any] = {identifier(tag): size for tag, size in sizes.items()}
@@ -76,7 +78,7 @@ def line_computed(
     with np.errstate(all="ignore"):  # an overflow shows in the result
         result = function(*(inputs[symbol] for symbol in taken), **keywords)
     if not np.isfinite(result).all():
-        raise Refused(f"the numbers are too large: {name} is not finite in {result.dtype}")
+        raise Refused(f"the numbers are too large: {text(node)} is not finite in {result.dtype}")
     return result
 
 
@@ -84,7 +86,7 @@ def compared_with_loops(
     formula: Formula,
     result: Array,
     scores: Array,
-    inputs: Mapping[Input, Array],
+    inputs: Mapping[ArrayInput, Array],
     sizes: Mapping[str, int],
     scalars: Mapping[str, float],
 ) -> Comparison | None:
@@ -96,7 +98,7 @@ def compared_with_loops(
             return None
         return _some_entries(node, result, scores, inputs, sizes, scalars)
     loops = np.array(table(node, sizes, inputs, scalars), dtype=np.float64).reshape(result.shape)
-    return compared(result, loops, "O", scores)
+    return compared(result, loops, "output", scores)
 
 
 def _multiplications(node: Node, sizes: Mapping[str, int]) -> int:
@@ -108,7 +110,7 @@ def _multiplications(node: Node, sizes: Mapping[str, int]) -> int:
     if not isinstance(node, MatrixProduct):
         return 0
     factors = node.matrices
-    rows = factors[0].sizes[0].value(sizes)
+    rows = factors[0].sizes[0].value(sizes) * prod(i.size.value(sizes) for i in node.indices)
     return sum(
         rows * factor.sizes[0].value(sizes) * factor.sizes[1].value(sizes) for factor in factors[1:]
     )
@@ -118,7 +120,7 @@ def _some_entries(
     node: Node,
     result: Array,
     scores: Array,
-    inputs: Mapping[Input, Array],
+    inputs: Mapping[ArrayInput, Array],
     sizes: Mapping[str, int],
     scalars: Mapping[str, float],
 ) -> Comparison:
@@ -139,19 +141,19 @@ def _some_entries(
         for i, j in chosen
     ]
     ours = np.array([result[at] for at in chosen])
-    return compared(ours, np.array(loops), "O", scores, entries=result.size)
+    return compared(ours, np.array(loops), "output", scores, entries=result.size)
 
 
 def compared(
-    ours: Array, theirs: Array, line: str, scores: Array, entries: int | None = None
+    ours: Array, theirs: Array, part: str, scores: Array, entries: int | None = None
 ) -> Comparison:
-    """Compare two arrays of one shape, in float64: what one line of a formula computes.
+    """Compare two arrays of one shape, in float64: what one part of a formula computes.
 
     Rounding of a score grows with the score, and a softmax hands it on to what comes after.
     """
     left, right = ours.astype(np.float64), theirs.astype(np.float64)
     difference = float(np.abs(left - right).max(initial=0.0))
-    kind = 0 if line == "P" else 1
+    kind = 0 if part == "weights" else 1
     coarser = max(TOLERANCES[array.dtype.name][kind] for array in (ours, theirs))
     scale = max(1.0, _largest(right) / _ENTRY) * max(1.0, _largest(scores) / _SCORE)
     return Comparison(

@@ -10,9 +10,10 @@ import numpy as np
 
 from symattn.cli.arguments import formula_named, scalars_given, sizes_completed, sizes_given
 from symattn.cli.arrays import COMPARED, LABELS, Array, Arrays, arrays_of_file, random_arrays
-from symattn.cli.checking import Comparison, compared, compared_with_loops, line_computed
+from symattn.cli.checking import Comparison, compared, compared_with_loops, part_computed
 from symattn.cli.printing import columns, print_json, printable, section
 from symattn.cli.refusals import Refused
+from symattn.nodes import Node
 from symattn.notation.names import identifier
 from symattn.notation.terminal import text
 from symattn.tags import named
@@ -34,7 +35,7 @@ class _Run:
     loops: Comparison | None
     compared: Mapping[str, Comparison]
     weights: Array | None
-    """One row a query; only where there are labels."""
+    """One row a query, the mean over all heads; only where there are labels."""
     shown: Sequence[int]
     """The queries whose weights are shown."""
 
@@ -96,19 +97,24 @@ def run_formula(
 def _computed(formula: Formula, arrays: Arrays, origin: str, tokens: Sequence[str]) -> _Run:
     shown = _queries(arrays.labels, tokens)
     given = (arrays.inputs, arrays.sizes, arrays.scalars)
-    result = line_computed(formula, "O", *given)
-    lines = {"O": result, "S": line_computed(formula, "S", *given)}
-    comparisons: dict[str, Comparison] = {}
-    for name, theirs in arrays.compared.items():
-        line = COMPARED[name]
-        if line not in lines:
-            lines[line] = line_computed(formula, line, *given)
-        comparisons[name] = compared(lines[line], theirs, line, lines["S"])
+    parts: dict[Node, Array] = {}
+
+    def part(node: Node) -> Array:
+        if node not in parts:
+            parts[node] = part_computed(formula, node, *given)
+        return parts[node]
+
+    result, scores = part(formula.expr), part(formula.scores)
+    comparisons = {
+        name: compared(part(COMPARED[name](formula)), theirs, name, scores)
+        for name, theirs in arrays.compared.items()
+    }
     weights = None
     if arrays.labels:
-        weights = lines["P"] if "P" in lines else line_computed(formula, "P", *given)
-        weights = weights.swapaxes(0, 1) if formula.layout == "column" else weights
-    loops = compared_with_loops(formula, result, lines["S"], *given)
+        weights = part(formula.weights)
+        weights = weights.swapaxes(-1, -2) if formula.layout == "column" else weights
+        weights = weights.reshape(-1, *weights.shape[-2:]).mean(axis=0)
+    loops = compared_with_loops(formula, result, scores, *given)
     return _Run(formula, arrays, origin, result, loops, comparisons, weights, shown)
 
 
@@ -167,7 +173,8 @@ def _weights_as_text(run: _Run, weights: Array) -> str:
         for at in run.shown:
             cells = [f"{weight:.2f}" for weight in weights[at]]
             rows.append((labels[at], *cells, *(keys[key] for key in _strongest(weights[at], 1))))
-        return section("Weights: one row a query, one column a key", columns(rows))
+        mean = ", the mean over all heads" if run.formula.weights.indices else ""
+        return section(f"Weights: one row a query, one column a key{mean}", columns(rows))
     lines = [
         (labels[at], *(f"{keys[key]} {weights[at, key]:.2f}" for key in _strongest(weights[at])))
         for at in run.shown

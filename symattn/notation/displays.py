@@ -102,8 +102,8 @@ def latex_softmax_definition(
     return dialect_named(dialect).adapted(written)
 
 
-def latex_aligned(lines: Sequence[tuple[str, str, str]]) -> str:
-    r"""Return lines ``(left, right, reason)`` as an ``aligned`` block.
+def latex_aligned(lines: Sequence[tuple[str, str, str]], sign: str = "=") -> str:
+    r"""Return lines ``(left, right, reason)`` as an ``aligned`` block, a sign between the sides.
 
     >>> print(latex_aligned([("A^T", "(BC)^T", ""), ("", "C^TB^T", "transpose of a product")]))
     \begin{aligned}
@@ -116,7 +116,7 @@ def latex_aligned(lines: Sequence[tuple[str, str, str]]) -> str:
     above.
     """
     rows = [
-        f"{left} &= {right}".lstrip() + (f" && {_reason(reason)}" if reason else "")
+        f"{left} &{sign} {right}".lstrip() + (f" && {_reason(reason)}" if reason else "")
         for left, right, reason in lines
     ]
     return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"

@@ -7,12 +7,22 @@
 * `known`: `Formula`, what the catalogue gives; `entries`: the catalogue, as data; `catalogue`: by
   name;
 * `derived`: derivations, arguments that are no proofs, with their checks.
+* `claims`: theorems about them, and the mistakes that people make.
 
 Adding a formula is adding an entry; tests go over every entry.
 """
 
 from symattn.variants.attend import attention
 from symattn.variants.catalogue import formula, formulas
+from symattn.variants.claims import false_claims, theorem, theorems
 from symattn.variants.known import Formula
 
-__all__ = ["Formula", "attention", "formula", "formulas"]
+__all__ = [
+    "Formula",
+    "attention",
+    "false_claims",
+    "formula",
+    "formulas",
+    "theorem",
+    "theorems",
+]

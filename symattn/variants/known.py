@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symattn.nodes import BooleanInput, Family, Node, Program, Scalar
+from symattn.nodes import BooleanInput, Family, Heads, Node, Program, Scalar
 from symattn.nodes.inputs import InputMatrix
 from symattn.nodes.sizes import Dim
 from symattn.notation.presets import Preset
@@ -67,6 +67,12 @@ class Formula:
     def weights(self) -> Node:
         """The attention weights: the softmax of the scores."""
         return self.program["P"]
+
+    @property
+    def context(self) -> Node:
+        """The weighted sums of the values; those of several heads, one after another."""
+        stacked = [node for node in self.expr.walk() if isinstance(node, Heads)]
+        return stacked[-1] if stacked else self.expr
 
     @property
     def lines(self) -> Mapping[str, Node]:

@@ -17,7 +17,10 @@ from symattn.cli import main
 
 ROOT = Path(__file__).parents[2]
 NAMES = tuple(sa.formulas())
-COMMANDS = ("formulas", "show", "translate", "prove", "derivations", "derivation", "run")
+COMMANDS = (
+    *("formulas", "show", "translate", "prove", "theorems", "theorem"),
+    *("derivations", "derivation", "run"),
+)
 
 each_name = pytest.mark.parametrize("name", NAMES)
 each_layout = pytest.mark.parametrize("layout", ["column", "row"])

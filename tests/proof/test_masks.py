@@ -11,6 +11,7 @@ from symattn.meaning.form import place
 from symattn.nodes import Mask
 from symattn.nodes.core import Node
 from symattn.proof.counterexample import Difference, find_difference
+from symattn.proof.normal.axes import Axes
 from symattn.proof.normal.binders import Algebra
 from symattn.proof.normal.lowering import Lowering
 from symattn.proof.results import compared
@@ -236,6 +237,39 @@ def test_what_is_proved_of_masks_is_so_in_numbers(one: Mask, other: Mask, seed: 
     assert not (always and isinstance(found, Difference)), found
 
 
+@given(masks((*POSITIONAL, *RUN_TIME)), masks((*POSITIONAL, *RUN_TIME)), st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_an_allowed_key_is_some_allowed_key(one: Mask, other: Mask, seed: int) -> None:
+    here, there = (sa.indicator(mask, m, n, axis=0) for mask in (one, other))
+    for some in (sa.ones(m, 1) @ sa.max(there, axis=0), sa.ones(m, m) @ (there * 1)):
+        for left, right in [
+            (sa.hadamard(here, some), here),
+            (sa.hadamard(some, sa.ones(m, 1) @ sa.max(here, axis=0)), some),
+        ]:
+            if compared((left, right), Relations()).equal:
+                found = find_difference(left, right, attempts=16, seed=seed)
+                assert not isinstance(found, Difference), found
+    weights = sa.hadamard(sa.exp(S), here)
+    shared = sa.hadamard(sa.softmax(S, axis=0, mask=one), sa.ones(m, m) @ weights)
+    assert sa.prove(shared, weights).verdict != "refuted"
+
+
+# Conditions that are one product of comparisons and booleans, as all but ~ and | are.
+PRODUCTS = (LEFT, RIGHT, ~LEFT, sa.window(w, "top_left"), sa.prefix(3), sa.padding(), sa.keep())
+
+
+@pytest.mark.parametrize("mask", [*PRODUCTS, sa.keep() & sa.padding()], ids=str)
+def test_masked_weights_times_their_sum(mask: Mask) -> None:
+    allowed = sa.indicator(mask, m, n, axis=0)
+    weights = sa.hadamard(sa.exp(S), allowed)
+    sums, some = sa.ones(m, m) @ weights, sa.ones(m, 1) @ sa.max(allowed, axis=0)
+    assert sa.prove(sa.hadamard(sa.softmax(S, axis=0, mask=mask), sums), weights)
+    assert sa.prove(sa.hadamard(some, weights), weights)
+    assert sa.prove(sa.hadamard(some, sums), sums)
+    always = verdict(some, sa.ones(m, n))
+    assert verdict(sa.hadamard(some, sa.exp(S)), sa.exp(S)) == always
+
+
 @given(masks((*POSITIONAL, *RUN_TIME)), masks((*POSITIONAL, *RUN_TIME)))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_laws_of_sets_are_proved(one: Mask, other: Mask) -> None:
@@ -256,8 +290,8 @@ def lowered(mask: Mask, queries: str, keys: str) -> tuple[Algebra, dict]:
     node = sa.indicator(mask, *sa.dims(f"{keys} {queries}"), axis=0)
     row, column = place(node.sizes[0]), place(node.sizes[1])
     algebra = Algebra()
-    lowering = Lowering(algebra, Relations(), {}, {}, {})
-    at = {index: lowering.ways(index.size)[0] for index in (*row, *column)}
+    lowering = Lowering(algebra, Relations(), Axes(), {})
+    at = {index: lowering.ways(index)[0] for index in (*row, *column)}
     return algebra, lowering.form(node.meaning(row, column), at)
 
 

@@ -1,16 +1,14 @@
 """From index forms to the proof normal form, and what a comparison of two of them says.
 
 Softmax is lowered to its definition, ``[g] e^s · inv0(Σ_t [g] e^s)``.  Sizes are first rewritten by
-the relations in force; then merged axes are aligned: where one side reads an axis of size ``h·d_v``
-as heads by features, every axis of that size is split so on both sides.  A direct sum is aligned
-alike: where one side stacks blocks on an axis, every axis of that size is read block by block, and
-a sum over it becomes one sum a block.  What cannot be aligned leaves
-the comparison undecided.
+the relations in force; then merged axes and direct sums are aligned (see `axes`): a sum over an
+axis that is read block by block becomes one sum a block.  Where that is not possible, the
+comparison is undecided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -42,24 +40,26 @@ from symattn.meaning.form import (
     Softmax,
     Sum,
     Truth,
-    children,
     indices_of,
 )
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.entries import entry_text
 from symattn.proof.normal.arithmetic import UndefinedError
 from symattn.proof.normal.atoms import BudgetSpentError, Polynomial
+from symattn.proof.normal.axes import Axes, ConflictingSplitsError, Parts
 from symattn.proof.normal.binders import Algebra
-from symattn.proof.normal.splits import ConflictingSplitsError, splits_of
 from symattn.tags import Relations, Size
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """Where an axis is read: indices of the algebra, and in which block of each direct sum."""
+    """Where an axis is read: indices of the algebra, and in which block of each direct sum.
+
+    A block is the sizes of all blocks on its axis, and the number of this one.
+    """
 
     indices: tuple[int, ...] = ()
-    blocks: tuple[int, ...] = ()
+    blocks: tuple[tuple[Parts, int], ...] = ()
 
     def __add__(self, other: At) -> At:
         return At(self.indices + other.indices, self.blocks + other.blocks)
@@ -93,12 +93,9 @@ def compare(
     algebra = Algebra()
     try:
         names = dict(zip(free, "ijkl", strict=False))
-        splits, sums = splits_of(forms, relations), _sums(forms, relations)
-        for size in splits.keys() & sums.keys():
-            raise ConflictingSplitsError(f"the axis of size {size} is both a product and a sum")
-        lowering = Lowering(algebra, relations, splits, sums, names)
+        lowering = Lowering(algebra, relations, Axes(forms, relations), names)
         equal = True
-        for ways in product(*(lowering.ways(index.size) for index in free)):
+        for ways in product(*map(lowering.ways, free)):
             at = dict(zip(free, ways, strict=True))
             first, *others = [lowering.form(form, at) for form in forms]
             equal = equal and all(algebra.equal(first, other) for other in others)
@@ -114,62 +111,40 @@ def compare(
     return Comparison(equal, "" if equal else "the normal forms differ", conditions)
 
 
-def _sums(forms: Iterable[Form], relations: Relations) -> dict[Size, tuple[Size, ...]]:
-    """Collect direct sums: the size of the whole, and those of its parts, nested ones opened."""
-    found: dict[Size, set[tuple[Size, ...]]] = {}
-    pending: list[Form | Condition] = list(forms)
-    while pending:
-        form = pending.pop()
-        pending.extend(children(form))
-        if isinstance(form, Blocks):
-            parts = tuple(relations.rewrite(part.size) for part in form.parts)
-            whole = relations.rewrite(sum(parts, start=Size.of(0)))
-            found.setdefault(whole, set()).add(parts)
-
-    def opened(size: Size) -> tuple[Size, ...]:
-        ways = {tuple(p for part in parts for p in opened(part)) for parts in found.get(size, ())}
-        if len(ways) > 1:
-            one, other = sorted(" + ".join(map(str, way)) for way in ways)[:2]
-            raise ConflictingSplitsError(
-                f"the axis of size {size} is read both as {one} and as {other}"
-            )
-        return ways.pop() if ways else (size,)
-
-    return {size: opened(size) for size in found}
-
-
 class Lowering:
-    """Lowers forms into one algebra, under relations and splits of axes."""
+    """Lowers forms into one algebra, under relations, with axes read in one way."""
 
     def __init__(
         self,
         algebra: Algebra,
         relations: Relations,
-        splits: dict[Size, tuple[Size, ...]],
-        sums: dict[Size, tuple[Size, ...]],
+        axes: Axes,
         names: dict[Index, str],
     ) -> None:
         self.algebra = algebra
         self.relations = relations
-        self.splits = splits
-        self.sums = sums
+        self.axes = axes
         self.names = names
         self.conditions: list[str] = []
 
-    def ways(self, size: Size) -> list[At]:
+    def ways(self, index: Index) -> list[At]:
         """Return fresh indices for an axis, one way to be on it for each block of a direct sum.
 
         There is no index on an axis of size one, and there are several where it is merged.
         """
-        size = self.relations.rewrite(size)
+        return self.ways_on(self.relations.rewrite(index.size), self.axes.parts((index,)))
+
+    def ways_on(self, size: Size, blocks: Parts | None) -> list[At]:
+        """Return the ways to be on an axis of this size with these blocks, if it has any."""
         if size.is_one:
             return [At()]
-        if size in self.splits:
-            parts = [self.ways(part) for part in self.splits[size]]
+        if size in self.axes.merged:
+            factors = self.axes.merged[size]
+            parts = [self.ways_on(part, self.axes.parts_of(part)) for part in factors]
             return [sum(way, start=At()) for way in product(*parts)]
-        if size in self.sums:
-            blocks = enumerate(self.sums[size])
-            return [At((), (k,)) + way for k, part in blocks for way in self.ways(part)]
+        if blocks is not None:
+            ways = ((k, self.ways_on(part, None)) for k, part in enumerate(blocks))
+            return [At((), ((blocks, k),)) + way for k, inside in ways for way in inside]
         return [At((self.algebra.index(size),))]
 
     def form(self, form: Form, at: Scope) -> Polynomial:
@@ -198,7 +173,7 @@ class Lowering:
         """Return the sizes of the indices that there are on an axis."""
         if size.is_one:
             return []
-        parts = self.splits.get(size)
+        parts = self.axes.merged.get(size)
         return [size] if parts is None else [f for part in parts for f in self.factors(part)]
 
     def input(
@@ -216,20 +191,15 @@ class Lowering:
 
     def direct_sum(self, form: Blocks, at: Scope) -> Polynomial:
         """Return the form of the part in which the place lies."""
-        if len(form.at) != 1:
-            raise ConflictingSplitsError("a direct sum is read as a merged axis")
         read = self.read(form.at, at)
-        if not read.blocks:
-            raise ConflictingSplitsError("a direct sum is read as part of a merged axis")
-        block, *rest = read.blocks
+        (_, block), *rest = read.blocks
         for part in form.parts:
-            size = self.relations.rewrite(part.size)
-            within = self.sums.get(size)
-            count = len(within or (size,))
+            within = self.axes.parts(part.place)
+            count = len(within or (part,))
             if block < count:
-                inner = At(read.indices, (block, *rest) if within else tuple(rest))
-                within = dict.fromkeys(indices_of(part.place), inner)
-                return self.form(part.form, {**at, **within})
+                inner = At(read.indices, ((within, block), *rest) if within else tuple(rest))
+                within_part = dict.fromkeys(indices_of(part.place), inner)
+                return self.form(part.form, {**at, **within_part})
             block -= count
         raise InternalError("a place beyond the last block")
 
@@ -255,10 +225,11 @@ class Lowering:
             base = algebra.base("position", extent, nonnegative=True)
             outer = algebra.multiply(result, algebra.extent(extent))
             result = algebra.add(outer, algebra.atom(base, (index,)))
-        if read.blocks and size not in self.sums:
-            raise ConflictingSplitsError(f"the position on the merged axis of size {size}")
-        before = self.sums[size][: read.blocks[0]] if read.blocks else ()
-        return algebra.add(result, *(algebra.extent(part) for part in before))
+        for parts, block in read.blocks:
+            if self.relations.rewrite(sum(parts, start=Size.of(0))) != size:
+                raise ConflictingSplitsError(f"the position on the merged axis of size {size}")
+            result = algebra.add(result, *(algebra.extent(part) for part in parts[:block]))
+        return result
 
     def product(self, form: Mul, at: Scope) -> Polynomial:
         result = self.algebra.number(1)
@@ -293,7 +264,7 @@ class Lowering:
     def summed(self, index: Index, body: Callable[[At], Polynomial]) -> Polynomial:
         """Return the sum of a body over an axis, block by block."""
         total: Polynomial = {}
-        for way in self.ways(index.size):
+        for way in self.ways(index):
             result = body(way)
             for inner in reversed(way.indices):
                 result = self.algebra.sum(result, inner)
@@ -301,7 +272,7 @@ class Lowering:
         return total
 
     def maximum(self, form: Maximum, at: Scope) -> Polynomial:
-        algebra, ways = self.algebra, self.ways(form.index.size)
+        algebra, ways = self.algebra, self.ways(form.index)
         bodies = [self.form(form.body, {**at, form.index: way}) for way in ways]
         if len(ways) == 1:
             return algebra.maximum(bodies[0], ways[0].indices)
@@ -315,7 +286,7 @@ class Lowering:
 
     def softmax(self, form: Softmax, at: Scope) -> Polynomial:
         algebra = self.algebra
-        ways = self.ways(form.index.size)
+        ways = self.ways(form.index)
         outside = algebra.number(1)
         total: Polynomial = {}
         none = algebra.number(1)  # 1 where nothing is allowed
@@ -348,6 +319,8 @@ class Lowering:
         match condition:
             case Same(left, right):
                 first, second = self.read(left, at), self.read(right, at)
+                if [parts for parts, _ in first.blocks] != [parts for parts, _ in second.blocks]:
+                    raise ConflictingSplitsError("places on differently stacked axes are compared")
                 if first.blocks != second.blocks:
                     return {}
                 result = algebra.number(1)

@@ -126,7 +126,34 @@ class Truths(Functions):
             elif found == "equal":
                 del powers[one], powers[other]
                 powers[self._same_place(one)] = ONE
+        for key in [key for key in powers if self.bases[key[0]].kind == "any"]:
+            if self._met_by(key, powers):
+                del powers[key]
         return True
+
+    def _met_by(self, key: Key, powers: dict[Key, Fraction]) -> bool:
+        """Tell whether "any" is 1 wherever the other factors are not 0: one says that a place is.
+
+        A sum is not 0 only where one of its terms is not, and then the truths in that term hold.
+        """
+        held = {other for other in powers if other != key and self._is_true(other)}
+        for other, power in powers.items():
+            if self.bases[other[0]].kind == "sum" and power > 0:
+                terms = [{k for k, _ in term if self._is_true(k)} for term in self.opened(other)[0]]
+                held |= set.intersection(*terms)
+        body, bound = self.opened(key)
+        met = {i for _, args in held for i in args}
+        ways = ([i for i in met if self.sizes[i] == self.sizes[index]] for index in bound)
+        for there in itertools.product(*ways):
+            found: Polynomial = {}
+            for monomial, c in self.rename(body, dict(zip(bound, there, strict=True))).items():
+                self.accumulate(found, {frozenset(f for f in monomial if f[0] not in held): c})
+            if found == self.number(1):
+                return True
+        return False
+
+    def _is_true(self, key: Key) -> bool:
+        return self.bases[key[0]].kind in TRUTHS
 
     def _same_place(self, comparison: Key) -> Key:
         """Return ``[i = j]`` for a comparison of the positions i and j on one axis."""
