@@ -22,7 +22,7 @@ _READING_ORDER = (
     # Operations; `@`, `*`, `+`, `-`, `/` and `.T` are written as they are
     ("symattn.nodes", "softmax hadamard max"),
     # Masks: which queries may attend to which keys
-    ("symattn.nodes", "causal window prefix padding keep indicator"),
+    ("symattn.nodes", "causal window prefix padding keep indicator additive_mask"),
     # Parts side by side; scores of pairs, and biases by position
     ("symattn.nodes", "concat pairwise positional"),
     # An index over an axis, to read one entry or one head; a matrix for each head
@@ -50,7 +50,8 @@ _READING_ORDER = (
     ("symattn.errors", "SymattnError"),
     ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
     ("symattn.errors", "SizeSyntaxError NameSyntaxError UnknownNameError TextRefusedError"),
-    ("symattn.errors", "MaskError AlignmentError FamilyIndexError HeadsError"),
+    ("symattn.errors", "MaskError AlignmentError MinusInfinityError"),
+    ("symattn.errors", "FamilyIndexError HeadsError"),
     ("symattn.errors", "RelationError SizeError SymbolClashError"),
     ("symattn.errors", "SignatureError CallError InputError InputShapeError ScalarError"),
     ("symattn.errors", "BackendError NotSupportedError InternalError"),
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
         InputShapeError as InputShapeError,
         InternalError as InternalError,
         MaskError as MaskError,
+        MinusInfinityError as MinusInfinityError,
         NameSyntaxError as NameSyntaxError,
         NotAnOperandError as NotAnOperandError,
         NotSupportedError as NotSupportedError,
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     )
     from symattn.nodes import (
         Program as Program,
+        additive_mask as additive_mask,
         assuming as assuming,
         causal as causal,
         concat as concat,

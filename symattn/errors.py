@@ -393,6 +393,21 @@ class AlignmentError(MaskError, ValueError):
         )
 
 
+class MinusInfinityError(SymattnError, ValueError):
+    """An additive mask where −∞ would have to be a number.
+
+    ``value`` is what has entries of −∞, ``reason`` why they cannot stand there and what to write.
+
+    >>> print(MinusInfinityError("S + M", "tanh takes finite numbers; write tanh(S) + M"))
+    S + M has entries of −∞, which is no number: tanh takes finite numbers; write tanh(S) + M
+    """
+
+    def __init__(self, value: str, reason: str) -> None:
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{value} has entries of −∞, which is no number: {reason}")
+
+
 class SignatureError(SymattnError, ValueError):
     """Inputs that are not those of the formula for which a function is generated.
 

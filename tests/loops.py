@@ -231,6 +231,20 @@ def alibi(Q: Vectors, K: Vectors, V: Vectors, slope: float) -> Vectors:
     ]
 
 
+def additive_bias(q: Array, k: Array, v: Array, b: Array) -> Array:
+    """q: d_k n, k: d_k m, v: d_v m, b: m n -> d_v n; b[j, i] is added to the score of i and j."""
+    o = np.zeros((v.shape[0], q.shape[1]))
+    for i in range(q.shape[1]):
+        scores = [
+            sum(q[c, i] * k[c, j] for c in range(q.shape[0])) / math.sqrt(q.shape[0]) + b[j, i]
+            for j in range(k.shape[1])
+        ]
+        exponentials = [math.exp(score) for score in scores]
+        for j, e in enumerate(exponentials):
+            o[:, i] += e / sum(exponentials) * v[:, j]
+    return o
+
+
 @by_tokens
 def single_query(q: Any, X: Vectors) -> Vectors:
     return attended(q, X, X, inner)
@@ -245,7 +259,7 @@ CATALOGUE: dict[str, Callable[..., Array]] = {
     loops.__name__: loops
     for loops in (
         *(dot_product, luong_general, scaled_dot_product, additive, luong_concat, location),
-        *(cosine, softcap, alibi, single_query, encoder_decoder_context),
+        *(cosine, softcap, alibi, additive_bias, single_query, encoder_decoder_context),
         *(self_attention, cross_attention),
         *(causal_self_attention, sliding_window, key_padding),
     )

@@ -15,6 +15,7 @@ import sympy
 from hypothesis import strategies as st
 
 import symattn.nodes as sa
+from symattn.errors import AxisError, MinusInfinityError
 from symattn.nodes.core import Node
 from symattn.nodes.sizes import expression_of
 from symattn.tags import Size
@@ -147,6 +148,23 @@ def _masked(draw: st.DrawFn, part: Callable[[Shape], Node], shape: Shape) -> Nod
     return sa.softmax(part(shape), axis=axis, mask=mask)
 
 
+def _under_additive_mask(draw: st.DrawFn, part: Callable[[Shape], Node], shape: Shape) -> Node:
+    """A softmax or an exp of scores with an additive mask, scaled or not."""
+    axis, scale = draw(st.sampled_from((0, 1))), draw(st.sampled_from((1, 2, tau, 1 / tau)))
+    added = sa.additive_mask(draw(masks()), *shape, axis=axis)
+    scores = draw(
+        st.sampled_from(
+            (
+                lambda x: x + added,
+                lambda x: (added + x) / scale,
+                lambda x: scale * x + added / tau,
+                lambda x: (x.T + added.T).T,
+            )
+        )
+    )(part(shape))
+    return sa.exp(scores) if draw(st.integers(0, 2)) == 0 else sa.softmax(scores, axis=axis)
+
+
 OPERATIONS: tuple[Operation, ...] = (
     *(_product, _product, _product, _sum, _sum),
     lambda draw, part, shape: part((shape[1], shape[0])).T,
@@ -159,6 +177,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _max,
     _of_positive,
     _masked,
+    _under_additive_mask,
 )
 
 
@@ -272,7 +291,8 @@ def _masked_twice(draw: st.DrawFn, node: Node) -> Node | None:
 
 
 def _softmax_by_definition(draw: st.DrawFn, node: Node) -> Node | None:
-    if not isinstance(node, sa.Softmax) or node.mask is not None:
+    # Under a mask 1/x is undefined where a query has no key.
+    if not isinstance(node, sa.Softmax) or node.allowed is not None:
         return None
     rows, columns = shape_of(node)
     weights = sa.exp(node.matrices[0])
@@ -358,6 +378,14 @@ REWRITINGS: tuple[Rewriting, ...] = (
 )
 
 
+def _tried(rewriting: Rewriting, draw: st.DrawFn, part: Node) -> Node | None:
+    """Another way of writing a part, or None where an additive mask cannot be written so."""
+    try:
+        return rewriting(draw, part)
+    except (MinusInfinityError, AxisError):
+        return None
+
+
 @st.composite
 def rewritten(
     draw: st.DrawFn, root: Node, by: Sequence[Rewriting], *, times: int = 1
@@ -369,7 +397,7 @@ def rewritten(
             (part, new)
             for part in draw(st.permutations(list(root.walk())))[:4]
             for rewriting in draw(st.permutations(by))[:6]
-            if (new := rewriting(draw, part)) is not None
+            if (new := _tried(rewriting, draw, part)) is not None
         ]
         if choices:
             root = with_part(root, *draw(st.sampled_from(choices)))
@@ -398,6 +426,10 @@ def _other_mask(draw: st.DrawFn, node: Node) -> Node | None:
     if not isinstance(node, sa.Softmax):
         return None
     return sa.softmax(node.matrices[0], axis=node.axis, mask=draw(st.none() | masks()))
+
+
+def _dropped_mask(draw: st.DrawFn, node: Node) -> Node | None:
+    return node.finite_and_masks()[0] if isinstance(node, sa.MatrixSum) else None
 
 
 def _dropped_scale(draw: st.DrawFn, node: Node) -> Node | None:
@@ -475,6 +507,7 @@ def _identity_for_ones(draw: st.DrawFn, node: Node) -> Node | None:
 MISTAKES: tuple[Rewriting, ...] = (
     _other_axis,
     _other_mask,
+    _dropped_mask,
     _dropped_scale,
     _other_scale,
     _transposed_weight,

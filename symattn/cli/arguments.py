@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from symattn.cli.refusals import Refused
 from symattn.errors import SizeError
 from symattn.notation.presets import preset_named
-from symattn.tags import check_tag_name, named
+from symattn.tags import Equation, Relations, Size, check_tag_name, named, solve
 from symattn.variants import Formula, formula
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS = 18
+_MOST_TRIES = 64
 _LONGEST = 40
 
 
@@ -87,16 +88,50 @@ def scalars_given(texts: Iterable[str], names: Sequence[str]) -> dict[str, float
     return numbers
 
 
-def sizes_completed(given: dict[str, int], tags: Iterable[str]) -> dict[str, int]:
+def sizes_completed(
+    given: dict[str, int],
+    tags: Iterable[str],
+    relations: Relations = Relations(),  # noqa: B008
+) -> dict[str, int]:
     """Return a size for every tag: those given, and small ones that differ from all others.
 
     >>> sizes_completed({"m": 5}, ["d_k", "n", "m"])
     {'d_k': 3, 'n': 4, 'm': 5}
+    >>> sizes_completed({"h": 2}, ["d", "h", "d_k"], Relations().declare("d = h*d_k"))
+    {'d': 6, 'h': 2, 'd_k': 3}
 
-    Sizes that coincide would hide faults.
+    Sizes that coincide would hide faults.  A tag that a relation gives follows from the others, and
+    where it is given itself, they follow from it as far as they do.
     """
-    sizes: dict[str, int] = {}
+    told = [
+        Equation(Size.tag(tag) - size, 0, f"the relation {tag} = {size}") for tag, size in relations
+    ]
+    sizes = _following(told, given)
     unused = (size for size in itertools.count(3) if size not in given.values())
-    for tag in tags:
-        sizes[tag] = given[tag] if tag in given else next(unused)
-    return sizes
+    tags = tuple(tags)
+    for tag in (tag for tag in tags if tag not in dict(relations)):
+        if tag not in sizes:
+            sizes = next(_fitting(told, sizes, tag, unused))
+    return {tag: sizes[tag] for tag in tags}
+
+
+def _fitting(
+    told: Sequence[Equation], sizes: dict[str, int], tag: str, unused: Iterator[int]
+) -> Iterator[dict[str, int]]:
+    """Yield the sizes with one that a tag may have beside them, and what follows."""
+    for size in itertools.islice(unused, _MOST_TRIES):
+        try:
+            yield _following(told, {**sizes, tag: size})
+        except SizeError:
+            continue
+    raise Refused(f"no size of {tag} was found that fits; give it with --size {tag}=N")
+
+
+def _following(told: Sequence[Equation], known: dict[str, int]) -> dict[str, int]:
+    """Return the sizes that are known, with those that follow from them."""
+    try:
+        return {**known, **solve(told, known)}
+    except SizeError as error:
+        if error.problem != "underdetermined":
+            raise
+        return dict(known)

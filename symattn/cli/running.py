@@ -67,7 +67,7 @@ def run_formula(
         if tokens or arrays:
             raise Refused(f"{'--token' if tokens else '--arrays'} goes with --input FILE.npz")
         chosen = [tag for tag in tags if tag not in given]
-        completed = sizes_completed(given, tags)
+        completed = sizes_completed(given, tags, known.relations)
         values = random_arrays(known, completed, seed, dtype or "float64", numbers)
         origin = f"random, standard normal, seed {seed}"
         if chosen:

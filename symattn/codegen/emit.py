@@ -17,7 +17,7 @@ from symattn.codegen.signature import ArrayInput, Signature
 from symattn.codegen.steps import Names, axes_text
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
-from symattn.nodes import Node, Program, Softmax, Transposed
+from symattn.nodes import Elementwise, Node, Program, Softmax, Transposed
 from symattn.nodes.arrays import ArrayContext, lifted, scalar_code
 from symattn.nodes.indices import AxisIndex
 from symattn.notation.names import identifier
@@ -93,6 +93,8 @@ class _Emitter:
         node = self.plan.standing.get(node, node)
         while isinstance(node, Transposed):
             node = self.plan.standing.get(node.matrices[0], node.matrices[0])
+        if isinstance(node, Elementwise):  # an exp
+            return node.matrices[0].has_minus_infinity
         return isinstance(node, Softmax) and node.mask is not None
 
     def fresh(self, wanted: str) -> str:

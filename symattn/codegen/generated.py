@@ -29,6 +29,7 @@ from symattn.errors import (
 from symattn.nodes import Family, Node, Program, Scalar
 from symattn.nodes.core import NamedInput
 from symattn.nodes.depth import shallow_enough
+from symattn.nodes.finite import as_finite, with_selections
 from symattn.notation import brief, text
 from symattn.notation.layouts import layout_of
 from symattn.notation.names import identifier
@@ -61,7 +62,7 @@ class GeneratedFunction:
         name: str,
         layout: str,
     ) -> None:
-        result = program.result
+        result = as_finite(program.result, "lambdify")
         formula = text(result if len(program) == 1 else program)
         parameters = bind_inputs(inputs, result, formula)
         signature = Signature(
@@ -75,7 +76,7 @@ class GeneratedFunction:
         )
         self._recipe = (tuple(inputs), program, target.name, name, layout)
         self._target = target
-        self._generated: Source = emit(signature, program, target)
+        self._generated: Source = emit(signature, _selecting(program), target)
         self._parameters = parameters
         open_sizes = _open_tags(signature)
         _refuse_clashes(signature, {*open_sizes, *self._generated.sizes})
@@ -177,10 +178,11 @@ def lambdify(
     ``backend`` is ``"numpy"`` or ``"cupy"``; ``plan`` is ``"direct"`` (also ``"auto"``): whole
     matrices, results written in the memory of what is no longer needed.
 
-    Raises `SignatureError` if the inputs are not those of the formula.  A call raises, before any
-    work is done, `CallError` for the arguments themselves, `InputError` for one of the wrong kind,
-    `InputShapeError` or `SizeError` for sizes that do not fit, `ScalarError` for a scalar that
-    cannot be computed, and `BackendError` where the array library is missing.
+    Raises `SignatureError` if the inputs are not those of the formula, and `MinusInfinityError` if
+    it ends with an additive mask.  A call raises, before any work is done, `CallError` for the
+    arguments themselves, `InputError` for one of the wrong kind, `InputShapeError` or `SizeError`
+    for sizes that do not fit, `ScalarError` for a scalar that cannot be computed, and
+    `BackendError` where the array library is missing.
     """
     if named("plan", plan, _PLANS) == "blocked":
         raise NotSupportedError('plan="blocked"; plan="direct" computes the same')
@@ -215,6 +217,19 @@ def _taken_apart(expr: Any) -> tuple[Program, str, str]:
     raise NotAnOperandError(
         brief(expr), "lambdify takes a formula, a program or an entry of the catalogue"
     )
+
+
+def _selecting(program: Program) -> Program:
+    """Return a program whose additive masks select: of scores with such a mask the finite part.
+
+    What is masked out may be anything, NaN included, and NaN plus −∞ is NaN.
+    """
+    lines: dict[str, Node] = {}
+    for name, line in program.lines.items():
+        finite, _ = with_selections(line).finite_and_masks()
+        if finite is not None:
+            lines[name] = finite
+    return Program(lines)
 
 
 def _regenerate(

@@ -16,8 +16,10 @@ from typing import Protocol, TypeVar, cast
 from symattn.codegen.masked import (
     EVERY,
     Factors,
+    selects,
     write_masked_product,
     write_masked_softmax,
+    write_selection,
 )
 from symattn.codegen.pairs import write_concat, write_pairs, write_positions
 from symattn.codegen.steps import Step
@@ -25,6 +27,7 @@ from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes import (
+    AdditiveMask,
     Concat,
     Elementwise,
     Hadamard,
@@ -130,9 +133,21 @@ def _groups(items: Sequence[_Item]) -> list[Sequence[_Item]]:
 
 
 def _sum(step: Step, out: Writer) -> None:
+    if not selects(step.node):
+        _terms(step, step.operands, out)
+        return
+    finite = [term for term in step.operands if not isinstance(term, AdditiveMask)]
+    if len(finite) == 1 and not isinstance(finite[0], Negated):
+        write_selection(step, out.code(finite[0]), out)
+    else:
+        _terms(step, finite, out)
+        write_selection(step, step.name, out)
+
+
+def _terms(step: Step, operands: Sequence[Node], out: Writer) -> None:
     terms = [
         ("-" if isinstance(term, Negated) and not out.has_variable(term) else "+", out.code(term))
-        for term in step.operands
+        for term in operands
     ]
     if step.overwrites is not None:
         _taken_over(step, out)
@@ -305,10 +320,16 @@ def _first_two(_node: Node) -> Sequence[int]:
     return (0, 1)
 
 
+def _sum_reuses(node: Node) -> Sequence[int]:
+    # Additive masks, which come last, are selected by and never added.
+    first_two = enumerate(node.matrices[:2])
+    return [k for k, term in first_two if not isinstance(term, AdditiveMask)]
+
+
 _PLAIN = Lowering(_nothing, _any)
 
 _ROWS: dict[type[Node], Lowering] = {
-    MatrixSum: Lowering(_first_two, _sum),
+    MatrixSum: Lowering(_sum_reuses, _sum),
     Hadamard: Lowering(_first_two, _hadamard),
     MatrixProduct: Lowering(_only_scalars_beside, _product),
     Quotient: Lowering(_first, _quotient),

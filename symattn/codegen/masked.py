@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from symattn.codegen.steps import Step
 from symattn.meaning.form import Form
-from symattn.nodes import Node, Softmax
+from symattn.nodes import AdditiveMask, MatrixSum, Node, Softmax
 
 if TYPE_CHECKING:
     from symattn.codegen.lowerings import Writer
@@ -31,15 +31,7 @@ def write_masked_softmax(step: Step, node: Softmax, along: str, out: Writer) -> 
     scores, weights, call = out.code(step.operands[0]), step.name, out.context.call
     allowed, total = out.fresh("allowed"), out.fresh("total")
     out.remark(f"softmax of every {EVERY[node.axis]}, over what the mask allows")
-    known: dict[str, str] = {}
-
-    def named(role: str, code: str) -> str:
-        if role not in known:
-            known[role] = out.fresh(role)
-            out.write(f"{known[role]} = {code}", {"i": "queries", "j": "keys"}[role])
-        return known[role]
-
-    out.write(f"{allowed} = {node.allowed_code(scores, out.context, named)}")
+    _write_allowed(allowed, node, scores, len(step.heads), out)
     if step.overwrites is not None:
         out.write(f"{call('copyto')}({scores}, -{call('inf')}, where=~{allowed})")
         if scores != weights:
@@ -61,6 +53,39 @@ def write_masked_softmax(step: Step, node: Softmax, along: str, out: Writer) -> 
     out.write(f"{call('exp')}({weights}, out={weights})")
     out.write(f"{total} = {weights}.sum({along})")
     out.write(f"{weights} /= {total} + ({total} == 0)", "0 where nothing is allowed")
+
+
+def _write_allowed(
+    name: str, node: Softmax | AdditiveMask, scores: str, heads: int, out: Writer
+) -> None:
+    """Write where the mask of a node allows, as booleans that broadcast with the scores."""
+    known: dict[str, str] = {}
+
+    def named(role: str, code: str) -> str:
+        if role not in known:
+            known[role] = out.fresh(role)
+            out.write(f"{known[role]} = {code}", {"i": "queries", "j": "keys"}[role])
+        return known[role]
+
+    out.write(f"{name} = {node.allowed_code(scores, out.context, named, heads=heads)}")
+
+
+def selects(node: Node) -> bool:
+    """Tell whether a node is a sum of scores and additive masks: it selects from the scores."""
+    masks = [isinstance(term, AdditiveMask) for term in node.matrices]
+    return isinstance(node, MatrixSum) and any(masks) and not all(masks)
+
+
+def write_selection(step: Step, scores: str, out: Writer) -> None:
+    """Write scores, but −∞ where an additive mask beside them allows nothing, whatever is there."""
+    call = out.context.call
+    for mask in step.operands:
+        if isinstance(mask, AdditiveMask):
+            allowed = out.fresh("allowed")
+            _write_allowed(allowed, mask, scores, len(step.heads), out)
+            selected = f"{call('where')}({allowed}, {scores}, -{call('inf')})"
+            out.write(f"{step.name} = {selected}", step.shape)
+            scores = step.name
 
 
 def write_masked_product(step: Step, pairs: Factors, out: Writer) -> None:

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from symattn.codegen.lowerings import lowering_of
+from symattn.codegen.masked import selects
 from symattn.codegen.steps import Names, Plan, Step
 from symattn.nodes import (
+    AdditiveMask,
     BooleanInput,
     Hadamard,
     Head,
@@ -117,7 +119,10 @@ class _Layout:
             return None
         fits = all(
             isinstance(user, MatrixSum | Hadamard)
-            and any(_repeated(other) is None for other in user.matrices)
+            and any(
+                _repeated(other) is None and not isinstance(other, AdditiveMask)
+                for other in user.matrices
+            )
             for user in users
         )
         return self.standing.get(repeated, repeated) if fits else None
@@ -126,6 +131,8 @@ class _Layout:
         if node.is_input or node in self.in_place:
             return False
         users = self.consumers[node]
+        if isinstance(node, AdditiveMask) and users and all(map(selects, users)):
+            return False
         unread = isinstance(node, Ones) and users and node not in self.named
         return not (unread and all(self.in_place.get(user, node) != node for user in users))
 

@@ -30,6 +30,7 @@ from symattn.evaluate.arithmetic import (
     undefined,
 )
 from symattn.nodes import (
+    AdditiveMask,
     BooleanInput,
     BoundVector,
     Causal,
@@ -67,6 +68,7 @@ from symattn.nodes import (
     Window,
 )
 from symattn.nodes.core import NamedInput, Node
+from symattn.nodes.finite import as_finite
 from symattn.nodes.indices import AxisIndex
 from symattn.nodes.scalars import NAMES_OF_FUNCTIONS, PositionSymbol
 
@@ -129,9 +131,10 @@ def evaluate(
     Inputs are rows or arrays of rationals, integers or floats, those of ``node.booleans()`` rows of
     booleans, those of a family the rows of every member; ``sizes`` gives every tag a size and
     ``indices`` every index that is free a value.
-    Raises `UndefinedPointError` where the formula has no value, and `SizeError` for inputs of other
-    sizes.
+    Raises `UndefinedPointError` where the formula has no value, `MinusInfinityError` if it ends
+    with an additive mask, and `SizeError` for inputs of other sizes.
     """
+    as_finite(node, "evaluate")
     point = Point(sizes, inputs, scalars or {}, exact(digits), indices or {})
     known: dict[sympy.Basic, Any] = {}
     try:
@@ -158,8 +161,10 @@ def _compute(node: Node, point: Point, known: dict[sympy.Basic, Any]) -> None:
             matrix = RULES[type(part)](part, values, point)
             if matrix.shape != point.shape(part):
                 raise InternalError(f"{part} has shape {point.shape(part)}, not {matrix.shape}")
+            least = point.arithmetic.mpf("-inf")
             for value in matrix.flat:
-                defined(value, point.arithmetic, "an entry")
+                if not (part.has_minus_infinity and value == least):
+                    defined(value, point.arithmetic, "an entry")
             known[part] = matrix
 
 
@@ -300,12 +305,19 @@ def elementwise(node: Elementwise, values: Values, point: Point) -> Matrix:
 def softmax(node: Softmax, values: Values, point: Point) -> Matrix:
     """Exponentials over their sum; numbers here are unbounded, so no maximum is subtracted."""
     exponentials = _map(values[0], point.arithmetic.exp)
-    if node.mask is None:
-        return exponentials / exponentials.sum(axis=node.axis, keepdims=True)
-    exponentials[~_pairs(node, point)] = point.arithmetic.mpf(0)
+    if node.mask is not None:
+        exponentials[~_pairs(node, point)] = point.arithmetic.mpf(0)
     sums = exponentials.sum(axis=node.axis, keepdims=True)
     sums[sums == 0] = point.arithmetic.mpf(1)  # a query without keys: all of its weights are 0
     return exponentials / sums
+
+
+@rule(AdditiveMask)
+def additive_mask(node: AdditiveMask, values: Values, point: Point) -> Matrix:
+    """0 for each pair of the mask, −∞ for the others."""
+    matrix = np.full(point.shape(node), point.arithmetic.mpf("-inf"), dtype=object)
+    matrix[_pairs(node, point)] = point.arithmetic.mpf(0)
+    return matrix
 
 
 @rule(Indicator)
@@ -316,7 +328,7 @@ def indicator(node: Indicator, values: Values, point: Point) -> Matrix:
     return matrix
 
 
-def _pairs(node: Softmax | Indicator, point: Point) -> Pairs:
+def _pairs(node: Softmax | Indicator | AdditiveMask, point: Point) -> Pairs:
     """Return the mask of a node as booleans, as the node's matrix lies."""
     assert node.mask is not None
     rows, columns = point.shape(node)

@@ -295,6 +295,7 @@ Form = (
     | Truth
 )
 
+ZERO = Number(Fraction(0))
 ONE = Number(Fraction(1))
 MINUS_ONE = Number(Fraction(-1))
 

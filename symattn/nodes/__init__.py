@@ -30,7 +30,7 @@ from symattn.nodes.elementwise import (
 )
 from symattn.nodes.families import Family, Member, family
 from symattn.nodes.given import assuming
-from symattn.nodes.indicators import Indicator, indicator
+from symattn.nodes.indicators import AdditiveMask, Indicator, additive_mask, indicator
 from symattn.nodes.indices import AxisIndex, index
 from symattn.nodes.inputs import (
     IdentityMatrix,
@@ -64,6 +64,7 @@ from symattn.nodes.scalars import Scalar, scalar
 from symattn.nodes.sizes import Dim, dim, dims
 
 __all__ = [
+    "AdditiveMask",
     "AxisIndex",
     "BooleanInput",
     "BoundVector",
@@ -103,6 +104,7 @@ __all__ = [
     "Transposed",
     "Union",
     "Window",
+    "additive_mask",
     "assuming",
     "causal",
     "concat",

@@ -30,6 +30,7 @@ from symattn.nodes.core import (
     as_operand,
     operation,
 )
+from symattn.nodes.finite import is_open, require_positive
 from symattn.nodes.fixes import (
     Candidate,
     declared_equal,
@@ -38,6 +39,8 @@ from symattn.nodes.fixes import (
     transposed,
     turned,
 )
+from symattn.nodes.given import carried
+from symattn.nodes.indicators import AdditiveMask, selected_code
 from symattn.nodes.inputs import Ones
 from symattn.nodes.products import MatrixProduct, factor
 from symattn.nodes.scalars import scalar_form
@@ -63,6 +66,18 @@ class Transposed(Node):
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
         rows, columns = cast(Node, operands[0]).sizes
         return columns, rows
+
+    @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        return any(map(is_open, operands))
+
+    def finite_and_masks(self) -> tuple[Node | None, tuple[Node, ...]]:
+        """Return both parts transposed."""
+        if not self.has_minus_infinity:
+            return self, ()
+        finite, masks = self.matrices[0].finite_and_masks()
+        across = (mask.along(1 - mask.axis) for mask in masks if isinstance(mask, AdditiveMask))
+        return None if finite is None else finite.T, tuple(across)
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``X[j, i]``."""
@@ -92,13 +107,33 @@ class MatrixSum(Node):
         first = operands[0]
         return first.operands + operands[1:] if isinstance(first, MatrixSum) else operands
 
+    @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        return any(map(is_open, operands))
+
+    def finite_and_masks(self) -> tuple[Node | None, tuple[Node, ...]]:
+        """Return the sum of the finite parts, and the masks of all terms."""
+        if not self.has_minus_infinity:
+            return self, ()
+        parts = [term.finite_and_masks() for term in self.matrices]
+        finite = [part for part, _ in parts if part is not None]
+        masks = tuple(mask for _, found in parts for mask in found)
+        if len(finite) < 2:
+            return finite[0] if finite else None, masks
+        return MatrixSum(*finite, *carried(self.given)), masks
+
     def meaning(self, row: Place, column: Place) -> Form:
         """``A[i, j] + B[i, j]``."""
         return total([term.meaning(row, column) for term in self.matrices])
 
     def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
-        """Return ``a + b``."""
-        return "(" + " + ".join(operands) + ")"
+        """Return ``a + b``; an additive mask selects, so that NaN plus −∞ is −∞."""
+        terms = list(zip(self.matrices, operands, strict=True))
+        masks = [term for term, _ in terms if isinstance(term, AdditiveMask)]
+        finite = [code for term, code in terms if not isinstance(term, AdditiveMask)]
+        if not masks or not finite:
+            return "(" + " + ".join(operands) + ")"
+        return selected_code(" + ".join(finite), masks, context, len(self.indices))
 
 
 @operation("negation")
@@ -106,6 +141,8 @@ class Negated(Node):
     """``-X``."""
 
     notation = Notation(Kind.NEGATION, Binding.NEGATION)
+
+    only_finite = "minus −∞ would be +∞; an additive mask is added, as in S + M"
 
     @classmethod
     def _accept(cls, operand: Any) -> Arguments:
@@ -145,6 +182,19 @@ class Quotient(Node):
         return top, bottom
 
     @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        top, bottom = operands
+        return require_positive(cast(Node, top), (bottom,))
+
+    def finite_and_masks(self) -> tuple[Node | None, tuple[Node, ...]]:
+        """Return the finite part over the scalar; over what is positive, −∞ stays −∞."""
+        if not self.has_minus_infinity:
+            return self, ()
+        finite, masks = self.matrices[0].finite_and_masks()
+        over = self.operands[1], *carried(self.given)
+        return None if finite is None else Quotient(finite, *over), masks
+
+    @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
         return cast(Node, operands[0]).sizes
 
@@ -167,6 +217,9 @@ class Hadamard(Node):
     """``A ∘ B``: entry by entry; build one with `hadamard`."""
 
     notation = Notation(Kind.HADAMARD, Binding.HADAMARD)
+    only_finite = (
+        "0 times −∞ is nothing; as a factor a mask is sa.indicator(mask, rows, columns, axis=…)"
+    )
 
     @classmethod
     def _accept(cls, *factors: Any) -> Arguments:
@@ -310,6 +363,8 @@ def _one_shape_fixes(
 
 def _broadcasts(narrow: Node, full: tuple[Size, Size]) -> Iterator[Node]:
     """Yield a vector or a single number repeated, with ones, to the full shape."""
+    if is_open(narrow):  # no product repeats an additive mask
+        return
     across, down = Ones(Size.of(1), full[1]), Ones(full[0], Size.of(1))
     for vector in (narrow, turned(narrow)):
         is_column, is_row = vector.sizes[1].is_one, vector.sizes[0].is_one

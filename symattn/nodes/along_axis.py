@@ -15,6 +15,7 @@ import sympy
 from symattn.errors import AxisError
 from symattn.meaning.form import (
     MINUS_ONE,
+    ZERO,
     Add,
     Allowed,
     Apply,
@@ -30,8 +31,9 @@ from symattn.meaning.form import (
 from symattn.nodes.arrays import ArrayContext, condition_code, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.fixes import facts
-from symattn.nodes.given import in_force
-from symattn.nodes.masks import Mask, as_mask
+from symattn.nodes.given import carried, in_force
+from symattn.nodes.inputs import Ones
+from symattn.nodes.masks import Mask, as_mask, together
 from symattn.nodes.sizes import size_of
 from symattn.notation.code import brief
 from symattn.notation.names import identifier
@@ -76,14 +78,18 @@ class _AlongAxis(Node):
         """The size of the axis that it runs along."""
         return self.matrices[0].sizes[self.axis]
 
-    def _bound(self, row: Place, column: Place) -> tuple[Index | None, Form, Place]:
-        """Return the bound index, the entry that it runs over, and the place being read."""
-        operand = self.matrices[0]
+    def _bound(
+        self, operand: Node | None, row: Place, column: Place
+    ) -> tuple[Index | None, Form, Place]:
+        """Return the bound index, the entry that it runs over, and the place being read.
+
+        The operand is None where there is only an additive mask: every finite entry is 0.
+        """
         index = None if self.over.is_one else Index(self.over)
         bound: Place = () if index is None else (index,)
         read = (row, column)[self.axis]
-        entry = operand.meaning(bound, column) if self.axis == 0 else operand.meaning(row, bound)
-        return index, entry, read
+        at = (bound, column) if self.axis == 0 else (row, bound)
+        return index, ZERO if operand is None else operand.meaning(*at), read
 
 
 class Softmax(_AlongAxis):
@@ -109,13 +115,43 @@ class Softmax(_AlongAxis):
         """Which queries may attend to which keys, or None where all may."""
         return next((part for part in self.args if isinstance(part, Mask)), None)
 
+    @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        scores, axis = cast(Node, operands[0]), int(cast(sympy.Integer, operands[1]))
+        for mask in scores.finite_and_masks()[1]:
+            if mask.axis != axis:
+                raise AxisError(
+                    f"softmax({brief(scores)}, axis={axis})",
+                    facts((scores,)),
+                    f"the keys of {brief(mask)} lie along axis {mask.axis}",
+                    f"softmax({brief(scores)}, axis={mask.axis})",
+                )
+        return False
+
+    @property
+    def allowed(self) -> Mask | None:
+        """Its mask and all additive masks in its argument together, or None without any."""
+        own = () if self.mask is None else (self.mask,)
+        added = (cast(Mask, addend.mask) for addend in self.matrices[0].finite_and_masks()[1])
+        masks = (*own, *added)
+        return together(masks) if masks else None
+
+    def selecting(self) -> Node:
+        if not self.matrices[0].has_minus_infinity:
+            return self
+        finite, _ = self.matrices[0].finite_and_masks()
+        # Of a mask alone: what is the same everywhere makes no difference.
+        scores = Ones(*self.sizes) if finite is None else finite
+        return Softmax(scores, self.args[1], self.allowed, *carried(self.given))
+
     def meaning(self, row: Place, column: Place) -> Form:
         """``softmax_t(X[t, j])[i]``, 0 where a mask allows none.
 
         Along an axis of size one it is ``e^{x - x}``, defined as x is.
         """
-        index, entry, read = self._bound(row, column)
-        mask = self.mask
+        finite, _ = self.matrices[0].finite_and_masks()
+        index, entry, read = self._bound(finite, row, column)
+        mask = self.allowed
         alone = Apply("exp", Add((entry, Mul((MINUS_ONE, entry)))))
         if mask is None:
             return alone if index is None else SoftmaxForm(index, entry, read)
@@ -131,7 +167,7 @@ class Softmax(_AlongAxis):
         axis = self.axis - 2
         if self.mask is not None:
             where, least = context.call("where"), f"{context.call('finfo')}(x.dtype).min"
-            selected = f"{where}({self.allowed_code('x', context)}, x, -{context.call('inf')})"
+            selected = f"{where}({self.allowed_code('x', context, heads=len(self.indices))}, x, -{context.call('inf')})"
             largest = f"{context.call('maximum')}(x.max(axis={axis}, keepdims=True), {least})"
             shifted = f"x - {largest} if x.shape[{axis}] else x"
             # A sum of nothing is 0, and 0/1 is 0.
@@ -148,11 +184,15 @@ class Softmax(_AlongAxis):
         )
 
     def allowed_code(
-        self, scores: str, context: ArrayContext, named: Named = lambda role, code: code
+        self,
+        scores: str,
+        context: ArrayContext,
+        named: Named = lambda role, code: code,
+        *,
+        heads: int = 0,
     ) -> str:
         """Return the source of the mask as booleans that broadcast with the array of scores."""
         assert self.mask is not None
-        heads = len(self.indices)
         return mask_code(self.mask, self.sizes, self.axis, context, scores, named, heads=heads)
 
 
@@ -214,6 +254,10 @@ class MaxAlong(_AlongAxis):
 
     notation = Notation(Kind.MAXIMUM, Binding.APPLICATION)
     call = "max"
+    only_finite = (
+        "a maximum of nothing has no value; a softmax subtracts its maximum by itself, and "
+        "max of sa.indicator(mask, …) tells where anything is allowed"
+    )
 
     @classmethod
     def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
@@ -222,7 +266,7 @@ class MaxAlong(_AlongAxis):
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``max_t X[t, j]``."""
-        index, entry, _ = self._bound(row, column)
+        index, entry, _ = self._bound(self.matrices[0], row, column)
         return entry if index is None else Maximum(index, entry)
 
     def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:

@@ -26,6 +26,7 @@ class Concat(Node):
     """``[A; B]`` (axis 0) or ``[A B]`` (axis 1); build one with `concat`."""
 
     notation = Notation(Kind.CONCAT, Binding.ATOM)
+    only_finite = "parts are finite; write one mask of all keys, and add it to the whole"
 
     @classmethod
     def _accept(cls, axis: Any, *parts: Any) -> Arguments:

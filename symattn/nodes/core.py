@@ -28,6 +28,7 @@ from symattn.errors import (
 from symattn.meaning.form import Form, Place
 from symattn.nodes.arrays import ArrayContext
 from symattn.nodes.depth import shallow_enough
+from symattn.nodes.finite import require_finite
 from symattn.nodes.given import Agreement, Given, in_force
 from symattn.nodes.guarded import refuse_text
 from symattn.nodes.hooks import WrittenExpr
@@ -182,6 +183,8 @@ class Node(WrittenExpr):
     """The indices that this node itself is read at."""
     binds: tuple[AxisIndex, ...] = ()
     """The indices that this node runs over; they are not free in it."""
+    has_minus_infinity: bool
+    """Whether it holds an additive mask that no softmax and no exp has taken up."""
     _scalars: frozenset[Scalar]
 
     def __new__(cls, *args: Any) -> Self:
@@ -194,6 +197,7 @@ class Node(WrittenExpr):
         operands = cls._accept(*(argument for argument in args if not isinstance(argument, Given)))
         tags, scalars = _one_meaning_a_name(operands)
         agreement = Agreement(given, given.merge(in_force()))
+        is_open = cls._leaves_open(operands)
         sizes = cls._check(operands, agreement)
         if cls.is_sized:
             tags = tuple(dict.fromkeys(tag for size in sizes for tag in size.tags))
@@ -204,6 +208,7 @@ class Node(WrittenExpr):
         hash(node)
         node.given = agreement.needed
         node.tags = tags
+        node.has_minus_infinity = is_open
         node._scalars = scalars
         inside = (i for part in args if isinstance(part, Node) for i in part.indices)
         met = dict.fromkeys((*inside, *node.reads))
@@ -224,6 +229,33 @@ class Node(WrittenExpr):
     def _flat(cls, operands: Arguments) -> Arguments:
         """Return the operands as they are kept, after the check: chains are opened up."""
         return operands
+
+    only_finite: ClassVar[str] = "this operation takes finite numbers"
+    """Why the operands may not have entries of −∞, and what to write in their place."""
+
+    @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        """Tell whether the node has entries of −∞; raise where its operands may not have them.
+
+        Sums, transposes and positive scalars pass an additive mask on; a softmax and an exp take
+        it up; every other operation refuses it.
+        """
+        require_finite(operands, cls.only_finite)
+        return False
+
+    def finite_and_masks(self) -> tuple[Node | None, tuple[Node, ...]]:
+        """Return what is finite in a node, None if nothing is, and the additive masks in it.
+
+        >>> import symattn as sa
+        >>> S, M = sa.matrix("S", 3, 3), sa.additive_mask(sa.causal(), 3, 3, axis=0)
+        >>> ((S + M) / 2).finite_and_masks()
+        (S / 2, (additive_mask(causal(), 3, 3, axis=0),))
+        """
+        return self, ()
+
+    def selecting(self) -> Node:
+        """Return the node with the additive masks that it takes up as conditions."""
+        return self
 
     @abstractmethod
     def meaning(self, row: Place, column: Place) -> Form:

@@ -14,10 +14,14 @@ import sympy
 from sympy.core.symbol import Str
 
 from symattn.errors import NotSupportedError, TextRefusedError
-from symattn.meaning.form import Apply, Form, Place
+from symattn.meaning.form import ZERO, Apply, Form, Mul, Place, Truth
 from symattn.meaning.functions import FUNCTIONS
+from symattn.nodes.algebra import MatrixSum
 from symattn.nodes.arrays import ArrayContext
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix, as_operand
+from symattn.nodes.finite import require_finite
+from symattn.nodes.given import carried
+from symattn.nodes.indicators import AdditiveMask
 from symattn.nodes.scalars import OF_SCALARS
 from symattn.notation.names import check_name
 from symattn.notation.rows import Binding, Kind, Notation
@@ -53,9 +57,27 @@ class Elementwise(Node):
         """The matrix alone; the name is not an operand."""
         return self.matrices
 
+    @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        name = cast(Str, operands[0]).name
+        if name != "exp":
+            reason = f"{name} takes finite numbers; add the mask last, to {name}(S)"
+            require_finite(operands, reason)
+        return False
+
+    def selecting(self) -> Node:
+        finite, masks = self.matrices[0].finite_and_masks()
+        if finite is None or not masks:
+            return self
+        return Elementwise(self.function, MatrixSum(finite, *masks, *carried(self.given)))
+
     def meaning(self, row: Place, column: Place) -> Form:
-        """``f(X[i, j])``, or what ``f`` is defined to be."""
-        argument = self.matrices[0].meaning(row, column)
+        """``f(X[i, j])``, or what ``f`` is defined to be; under an additive mask ``[g] e^x``."""
+        finite, masks = self.matrices[0].finite_and_masks()
+        argument = ZERO if finite is None else finite.meaning(row, column)
+        if masks:
+            allowed = [Truth(cast(AdditiveMask, mask).allowed(row, column)) for mask in masks]
+            return Mul((*allowed, Apply(self.function, argument)))
         known = FUNCTIONS.get(self.function)
         if known is not None and known.definition is not None:
             return known.definition(argument)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from symattn.errors import NotSupportedError, RelationError, ShapeError
+from symattn.errors import MinusInfinityError, NotSupportedError, RelationError, ShapeError
 from symattn.nodes.given import assuming
 from symattn.notation.code import brief, python
 from symattn.notation.rows import Kind
@@ -62,7 +62,7 @@ def smallest_fix(candidates: Iterable[Candidate]) -> tuple[str, Node | None]:
                 with assuming(*filter(None, [candidate.relation])):
                     built = candidate.build()
                     told = _told(candidate, built)
-            except (ShapeError, RelationError):
+            except (ShapeError, RelationError, MinusInfinityError):
                 continue
             if told:
                 advice = f", with sa.assuming({candidate.relation!r})" if candidate.relation else ""

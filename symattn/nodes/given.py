@@ -53,6 +53,15 @@ def _declared(pairs: tuple[sympy.Tuple, ...]) -> Relations:
     return relations
 
 
+def carried(relations: Relations) -> tuple[Given, ...]:
+    """Return the argument that carries some relations, or none if there are none.
+
+    >>> carried(Relations())
+    ()
+    """
+    return (Given.of(relations),) if relations else ()
+
+
 @contextmanager
 def assuming(*relations: str) -> Iterator[Relations]:
     """Declare relations between tags for the expressions built inside the ``with``.

@@ -14,6 +14,7 @@ from sympy.printing.pretty.stringpict import prettyForm
 
 from symattn.errors import NotSupportedError, OperationRefusedError
 from symattn.nodes.arrays import inline
+from symattn.nodes.finite import as_finite, with_selections
 from symattn.nodes.guarded import refuse_text
 from symattn.nodes.refused import Refusals
 from symattn.notation.code import python
@@ -99,7 +100,7 @@ class WrittenExpr(Refusals, sympy.MatrixExpr):
         return f"$\\displaystyle {latex(self._printable)}$"
 
     def _numpycode(self, printer: Any) -> str:
-        root = cast("Node", self)
+        root = with_selections(as_finite(cast("Node", self), "lambdify"))
         return inline(root, lambda name: printer._module_format(f"{printer._module}.{name}"))
 
     _cupycode = _numpycode

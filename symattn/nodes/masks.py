@@ -7,9 +7,10 @@ unchanged.  Masks are combined with ``&``, ``|`` and ``~``, as sets are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
+from operator import and_
 from typing import Any, ClassVar, NoReturn, Self, cast
 
 import sympy
@@ -115,6 +116,8 @@ def as_mask(value: Any, call: str) -> Mask:
         return value
     if isinstance(value, str):
         advice = "text is never evaluated; write sa.causal(), sa.window(w), sa.prefix(p) and so on"
+    elif isinstance(getattr(value, "mask", None), Mask):
+        advice = f"it is a matrix; write the mask itself, {value.mask}"
     elif hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         advice = "write sa.keep(), and give the boolean array at the call: f(…, keep=array)"
     elif callable(value):
@@ -122,6 +125,16 @@ def as_mask(value: Any, call: str) -> Mask:
     else:
         advice = "masks are sa.causal(), sa.window(w), sa.prefix(p), sa.padding() and sa.keep()"
     raise MaskError(f"{call}{brief(value)}", advice)
+
+
+def together(masks: Iterable[Mask]) -> Mask:
+    """Return the pairs that all of some masks allow; what is said twice is written once.
+
+    >>> from symattn.nodes.known_masks import causal, padding
+    >>> together([causal(), padding(), causal()])
+    causal() & padding()
+    """
+    return reduce(and_, dict.fromkeys(masks))
 
 
 class _Combined(Mask):

@@ -28,6 +28,7 @@ from symattn.errors import (
 from symattn.meaning.form import Form, Place, substitute
 from symattn.nodes.arrays import ArrayContext, nested, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
+from symattn.nodes.finite import with_selections
 from symattn.nodes.fixes import facts
 from symattn.nodes.inputs import InputVector
 from symattn.notation.code import brief
@@ -48,6 +49,8 @@ class Pairwise(Node):
     """The scores of all pairs of a query and a key; build one with `pairwise`."""
 
     notation = Notation(Kind.PAIRS, Binding.ATOM)
+
+    only_finite = "queries, keys and their score are finite; add the mask to all scores together"
 
     @classmethod
     def _accept(cls, body: Any, q: Any, k: Any, Q: Any, K: Any, axis: Any) -> Arguments:
@@ -137,6 +140,10 @@ class Pairwise(Node):
         body = self.body.xreplace(weights) if weights else self.body
         data = (changed[each] for each in self.data)
         return type(self)(body, *self.vectors, *data, *self.args[5:])
+
+    def selecting(self) -> Node:
+        body = with_selections(self.body)
+        return self if body is self.body else type(self)(body, *self.args[1:])
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``s(q, k)`` with the entries of one query and one key in place of those of q and k."""

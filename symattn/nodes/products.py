@@ -29,6 +29,7 @@ from symattn.nodes.core import (
     operation,
     tags_of,
 )
+from symattn.nodes.finite import require_finite, require_positive
 from symattn.nodes.fixes import (
     Candidate,
     declared_equal,
@@ -36,6 +37,7 @@ from symattn.nodes.fixes import (
     smallest_fix,
     turned,
 )
+from symattn.nodes.given import carried
 from symattn.nodes.scalars import scalar_form
 from symattn.notation.code import brief
 from symattn.notation.rows import Binding, Kind, Notation
@@ -70,6 +72,29 @@ class MatrixProduct(Node):
     def _flat(cls, operands: Arguments) -> Arguments:
         first = operands[0]
         return first.operands + operands[1:] if isinstance(first, MatrixProduct) else operands
+
+    @classmethod
+    def _leaves_open(cls, operands: Arguments) -> bool:
+        matrices = [operand for operand in operands if isinstance(operand, Node)]
+        if len(matrices) == 1:
+            scalars = (operand for operand in operands if operand is not matrices[0])
+            return require_positive(matrices[0], scalars)
+        require_finite(
+            matrices,
+            "a product of matrices takes finite numbers; mask the scores inside the softmax, as in "
+            "V @ softmax(S + M, axis=0)",
+        )
+        return False
+
+    def finite_and_masks(self) -> tuple[Node | None, tuple[Node, ...]]:
+        """Return the finite part with the scalars; times what is positive, −∞ stays −∞."""
+        if not self.has_minus_infinity:
+            return self, ()
+        finite, masks = self.matrices[0].finite_and_masks()
+        if finite is None:
+            return None, masks
+        operands = (finite if isinstance(operand, Node) else operand for operand in self.operands)
+        return MatrixProduct(*operands, *carried(self.given)), masks
 
     def meaning(self, row: Place, column: Place) -> Form:
         """``Σ_c A[i, c] B[c, j]``."""

@@ -141,10 +141,22 @@ def _refuse_long(expr: sympy.Expr) -> None:
             raise NotAnOperandError("a power", f"its exponent is over {_MOST_EXPONENT:,}")
 
 
+_INFINITE = (sympy.oo, -sympy.oo, sympy.zoo)
+
+
+def _not_finite(value: Any) -> NotAnOperandError:
+    """Return the error for what is no finite real number."""
+    infinite = value.has(*_INFINITE) if isinstance(value, sympy.Basic) else math.isinf(value)
+    mask = "; a mask is added to scores as sa.additive_mask(…), or is the mask= of a softmax"
+    return NotAnOperandError(
+        str(value), f"it is not a finite real number{mask if infinite else ''}"
+    )
+
+
 def _decimal(value: Any) -> sympy.Expr:
     """Return the decimal number that a float prints."""
     if not math.isfinite(value):
-        raise NotAnOperandError(str(value), "it is not a finite real number")
+        raise _not_finite(value)
     exact = Fraction(str(value))
     return sympy.Rational(exact.numerator, exact.denominator)
 
@@ -160,8 +172,10 @@ def _own(expr: sympy.Expr, tags: frozenset[str]) -> sympy.Expr:
                 "use symattn's own, such as sa.tanh(X)",
             )
     _refuse_long(expr)
-    if expr.is_number and (expr.is_finite is False or expr.is_real is False):
-        raise NotAnOperandError(str(expr), "it is not a finite real number")
+    if expr.has(sympy.nan, *_INFINITE) or (
+        expr.is_number and (expr.is_finite is False or expr.is_real is False)
+    ):
+        raise _not_finite(expr)
     exact = {number: _decimal(number) for number in expr.atoms(sympy.Float)}
     own: Any = expr.xreplace({s: _symbol(s, tags) for s in expr.free_symbols} | exact)
     scalar_form(own)

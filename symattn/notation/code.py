@@ -141,10 +141,16 @@ class PythonPrinter(Printer):
         return self._called(label, self.write(node.parts[0]).text, *arguments)
 
     def indicator(self, node: Printable) -> Written:
+        return self._mask_matrix("indicator", node)
+
+    def additive_mask(self, node: Printable) -> Written:
+        return self._mask_matrix("additive_mask", node)
+
+    def _mask_matrix(self, label: str, node: Printable) -> Written:
         assert node.mask is not None
         sizes = map(self._size_text, node.sizes)
         mask = node.mask.python(self._size_text)
-        return self._called("indicator", mask, *sizes, f"axis={node.axis}")
+        return self._called(label, mask, *sizes, f"axis={node.axis}")
 
     def _size_text(self, size: Size) -> str:
         return self.size(size).text

@@ -41,6 +41,10 @@ class ConditionRules(Printer):
 
     def mask_of(self, node: Printable) -> str:
         """Write the mask that a node is under: i is the query, j is the key."""
+        return self.mask_and_letters(node)[0]
+
+    def mask_and_letters(self, node: Printable) -> tuple[str, str, str]:
+        """Write the mask that a node is under, and where its query and its key stand."""
         assert node.mask is not None
         assert node.axis is not None
         sizes = node.sizes[1 - node.axis], node.sizes[node.axis]
@@ -51,7 +55,7 @@ class ConditionRules(Printer):
         for at, letters in ((query, _QUERIES), (key, _KEYS)):
             free = (letter for letter in letters if letter not in used)
             self.names.update((index, next(free, letters[0])) for index in at)
-        written = self.condition(condition)
+        written = self.condition(condition), self.read(query), self.read(key)
         self.names = outside
         return written
 

@@ -13,7 +13,7 @@ from symattn.meaning.form import Form
 from symattn.notation.dialects import dialect_named
 from symattn.notation.glyphs import latex_name, latex_script
 from symattn.notation.names import NAME, check_name
-from symattn.notation.presets import PRESETS, Preset
+from symattn.notation.presets import PRESETS, Preset, chosen_preset
 from symattn.notation.rows import Printable
 from symattn.notation.tex import LINES, LatexPrinter, latex, latex_space, operands_in
 from symattn.tags import Size
@@ -100,6 +100,27 @@ def latex_softmax_definition(
         rf"\begin{{bmatrix}} {line(first)}{between}{line(last)} \end{{bmatrix}}"
     )
     return dialect_named(dialect).adapted(written)
+
+
+def latex_additive_mask_definition(
+    node: Printable, preset: Preset | str | None = None, *, dialect: str = "latex"
+) -> str:
+    r"""Return the entries of an additive mask, 0 or −∞, as cases: i is the query, j is the key.
+
+    >>> import symattn as sa
+    >>> M = sa.additive_mask(sa.causal(), "n", "n", axis=1)
+    >>> print(latex_additive_mask_definition(M, "vaswani"))
+    (M_{j \le i})_{ij} = \begin{cases} 0 & j \le i \\ -\infty & \text{otherwise} \end{cases}
+    """
+    printer = LatexPrinter(chosen_preset(preset, node), dialect_named(dialect))
+    condition, query, key = printer.mask_and_letters(node)
+    letters = key + query if node.axis == 0 else query + key
+    entry = printer.write(node).text
+    if letters:
+        entry = f"({entry})" + latex_script("_", letters, printer.preset)
+    return printer.dialect_of(
+        rf"{entry} = \begin{{cases}} 0 & {condition} \\ -\infty & \text{{otherwise}} \end{{cases}}"
+    )
 
 
 def latex_aligned(lines: Sequence[tuple[str, str, str]], sign: str = "=") -> str:

@@ -61,6 +61,7 @@ class Printer(ABC):
             Kind.PAIRS: self.pairs,
             Kind.POSITIONS: self.positions,
             Kind.INDICATOR: self.indicator,
+            Kind.ADDITIVE_MASK: self.additive_mask,
             Kind.ONES: self.ones,
             Kind.IDENTITY: self.identity,
         }
@@ -172,6 +173,8 @@ class Printer(ABC):
     def positions(self, node: Printable) -> Written: ...
     @abstractmethod
     def indicator(self, node: Printable) -> Written: ...
+    @abstractmethod
+    def additive_mask(self, node: Printable) -> Written: ...
     @abstractmethod
     def ones(self, node: Printable) -> Written: ...
     @abstractmethod

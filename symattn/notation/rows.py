@@ -39,6 +39,7 @@ class Kind(Enum):
     ONES = "a matrix of ones"
     IDENTITY = "an identity matrix"
     INDICATOR = "the 0/1 matrix of a mask"
+    ADDITIVE_MASK = "the 0/−∞ matrix of a mask"
 
 
 class Binding(IntEnum):

@@ -208,6 +208,9 @@ class TextPrinter(ConditionRules):
     def indicator(self, node: Printable) -> Written:
         return Written(f"[{self.mask_of(node)}]_{{{text_sizes(node.sizes)}}}", Binding.ATOM)
 
+    def additive_mask(self, node: Printable) -> Written:
+        return Written(f"M_{{{self.mask_of(node)}}}", Binding.ATOM)
+
     # The words of conditions.
 
     signs: ClassVar[Mapping[str, str]] = {
@@ -250,6 +253,20 @@ def text_sizes(sizes: Sequence[Size]) -> str:
         size.text if size.binding > Binding.SUM else f"({size.text.replace(' ', '')})"
         for size in printed
     )
+
+
+def text_additive_mask_definition(node: Printable, preset: Preset | str | None = None) -> str:
+    """Return the entries of an additive mask, 0 or −∞, as text: i is the query, j is the key.
+
+    >>> import symattn as sa
+    >>> print(text_additive_mask_definition(sa.additive_mask(sa.causal(), "n", "n", axis=1)))
+    M_{j ≤ i}[i,j] = 0 where j ≤ i, −∞ elsewhere
+    """
+    printer = TextPrinter(chosen_preset(preset, node))
+    condition, query, key = printer.mask_and_letters(node)
+    letters = ",".join(filter(None, (key, query) if node.axis == 0 else (query, key)))
+    entry = printer.write(node).text + (f"[{letters}]" if letters else "")
+    return f"{entry} = 0 where {condition}, −∞ elsewhere"
 
 
 def text_space(sizes: Sequence[Size], preset: Preset) -> str:

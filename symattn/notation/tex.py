@@ -313,6 +313,10 @@ class LatexPrinter(ConditionRules):
         sizes = latex_sizes(node.sizes, self.preset)
         return Written(rf"\left[{self.mask_of(node)}\right]_{{{sizes}}}", Binding.ATOM, tall=True)
 
+    def additive_mask(self, node: Printable) -> Written:
+        letter = latex_name("M", self.preset, bold=self.preset.bold)[0]
+        return Written(letter + latex_script("_", self.mask_of(node), self.preset), Binding.ATOM)
+
     # The words of conditions.
 
     signs: ClassVar[Mapping[str, str]] = {

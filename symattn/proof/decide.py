@@ -15,6 +15,7 @@ from symattn.errors import InternalError, NotAnOperandError, ShapeError, SymbolC
 from symattn.nodes.algebra import MatrixSum, Negated, Transposed
 from symattn.nodes.core import Agreement, Node, as_matrix
 from symattn.nodes.depth import shallow_enough
+from symattn.nodes.finite import as_finite
 from symattn.nodes.fixes import Candidate, declared_equal, facts, smallest_fix
 from symattn.nodes.given import in_force
 from symattn.nodes.program import Program
@@ -56,13 +57,14 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
     their twins, which the result notes.  Both sides may be expressions, programs (their results) or
     formulas of the catalogue.
 
-    Raises `ShapeError` if the shapes differ, and `SymbolClashError` if one name stands for two
-    symbols and ``given`` does not say how they relate.
+    Raises `ShapeError` if the shapes differ, `SymbolClashError` if one name stands for two symbols
+    and ``given`` does not say how they relate, and `MinusInfinityError` for a side that ends with
+    an additive mask.
     """
     left, right, twins, row = _two_sides(lhs, rhs)
     if given is not None:
         rule = _checked(given)
-        left, right = left.xreplace(rule), right.xreplace(rule)
+        left, right = (as_finite(side.xreplace(rule), "prove") for side in (left, right))
     relations = left.given.merge(right.given).merge(in_force())
     if left == right:
         return Proof(
@@ -178,8 +180,8 @@ def _strangers(left: Node, right: Node) -> str:
 
 def _expression(side: Any) -> Node:
     if isinstance(side, Program):
-        return side.result
-    return as_matrix(getattr(side, "expr", side), "prove")
+        side = side.result
+    return as_finite(as_matrix(getattr(side, "expr", side), "prove"), "prove")
 
 
 def _require_one_shape(left: Node, right: Node, relations: Relations, written: str) -> None:

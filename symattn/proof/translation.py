@@ -23,6 +23,7 @@ from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node, as_matrix
 from symattn.nodes.depth import shallow_enough
 from symattn.nodes.families import Family, Member
+from symattn.nodes.finite import as_finite
 from symattn.nodes.inputs import InputMatrix, InputVector
 from symattn.notation.code import brief
 from symattn.notation.displays import latex_aligned
@@ -151,7 +152,7 @@ def translate(expr: Any, to: str, *, twin: Iterable[Any] = ()) -> Translation:
     Raises `UnknownNameError` for a layout that there is not, and for a ``twin`` that is no input.
     """
     named("layout", to, LAYOUTS)
-    source = as_matrix(getattr(expr, "expr", expr), "translate")
+    source = as_finite(as_matrix(getattr(expr, "expr", expr), "translate"), "translate")
     layout = layout_of(expr if isinstance(expr, Titled) else source) or other_layout(to)
     asked = _named(source, twin)
     if layout == to:

@@ -29,7 +29,7 @@ def attention(
     V: Any,
     score: str | Callable[[Any, Any], Any] = "scaled_dot",
     *,
-    bias: Callable[[Any, Any], Any] | None = None,
+    bias: Callable[[Any, Any], Any] | Node | None = None,
     mask: Any = None,
     layout: str | None = None,
     **weights: Any,
@@ -57,7 +57,7 @@ def attention(
     "concat" (``vᵀ tanh(W [q; k])``), "location" (``W q``) and "cosine" (over ``tau``); their
     weights are given by keyword (``W=``, ``U=``, ``v=``, ``tau=``), or are symbols of their own.
     ``bias`` is a number from the positions of a query and a key, as in
-    ``bias=lambda i, j: -slope * (i - j)``, which is added to the score.
+    ``bias=lambda i, j: -slope * (i - j)``, or a matrix of biases, and is added to the score.
 
     In column layout Q is d_k × n, K d_k × m, V d_v × m, in row layout each is transposed; the one
     that fits is taken.  ``mask`` says which queries may attend to which keys, as in `softmax`; it
@@ -80,14 +80,19 @@ def attend(
     layout: Layout,
     *,
     weights: Mapping[str, Any] | None = None,
-    bias: Callable[[Any, Any], Any] | None = None,
+    bias: Callable[[Any, Any], Any] | Node | None = None,
     mask: Any = None,
 ) -> dict[str, Node]:
-    """Return the lines S, P and O of attention in a layout that fits."""
+    """Return the lines S, P and O of attention in a layout that fits.
+
+    A bias is a number from two positions, or a matrix of the scores' shape.
+    """
     query, key, value = operands
     taken = weights_of(score, layout, query, key, weights or {})
     scores = score.in_layout[layout.name](query, key, **taken)
-    if bias is not None:
+    if isinstance(bias, Node):
+        scores = scores + bias
+    elif bias is not None:
         counts = layout.token_count(query), layout.token_count(key)
         scores = scores + positional(bias, *counts, layout=layout.name)
     attended = softmax(scores, axis=layout.axis, mask=mask)

@@ -27,10 +27,14 @@ cap, slope = scalar("c", positive=True), scalar("slope")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where queries, keys and values come from: the inputs, and the three made from them."""
+    """Where queries, keys and values come from: the inputs, and the three made from them.
+
+    ``bias`` is an input that is added to the scores, where there is one.
+    """
 
     inputs: tuple[InputMatrix, ...]
     operands: Operands
+    bias: InputMatrix | None = None
 
 
 def given(layout: Layout) -> Origin:
@@ -47,6 +51,13 @@ def of_two_sizes(layout: Layout) -> Origin:
     K = layout.matrix("K", d_k, m)
     V = layout.matrix("V", d_v, m)
     return Origin((Q, K, V), (Q, K, V))
+
+
+def with_bias(layout: Layout) -> Origin:
+    """Queries, keys and values are the inputs themselves, and so is a bias B of every pair."""
+    Q, K, V = given(layout).inputs
+    B = layout.matrix("B", m, n)
+    return Origin((Q, K, V, B), (Q, K, V), B)
 
 
 def one_query(layout: Layout) -> Origin:
@@ -104,7 +115,8 @@ class Entry:
     def build(self, layout: Layout) -> Formula:
         """Return the formula in a layout."""
         origin, score = self.origin(layout), score_named(self.score)
-        attended = partial(attend, score=score, layout=layout, bias=self.bias, mask=self.mask)
+        bias = self.bias if origin.bias is None else origin.bias
+        attended = partial(attend, score=score, layout=layout, bias=bias, mask=self.mask)
         lines = attended(origin.operands)
         made: dict[str, Node] = {
             name: node
@@ -211,6 +223,16 @@ ENTRIES = (
         ),
         score="scaled_dot",
         bias=lambda i, j: -slope * (i - j),
+    ),
+    Entry(
+        name="additive_bias",
+        title="Scaled dot-product attention with a bias of every pair added to the scores",
+        source=(
+            "Liu et al. 2021, Swin Transformer: Hierarchical Vision Transformer using Shifted "
+            "Windows, arXiv 2103.14030, section 3.2, equation 4, there between tokens of one window"
+        ),
+        score="scaled_dot",
+        origin=with_bias,
     ),
     Entry(
         name="single_query",

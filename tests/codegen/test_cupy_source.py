@@ -32,6 +32,7 @@ Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
 B, b, W = sa.matrix("B", m, n), sa.vector("b", d_k), sa.matrix("W", d_k, d_k)
 c = sa.scalar("c", positive=True)
 S = K.T @ Q / sa.sqrt(d_k)
+ADDED = sa.additive_mask(sa.causal("bottom_right"), m, n, axis=0)
 
 # Between them, everything that the emitter writes.
 EXPRESSIONS: dict[str, Node] = {
@@ -51,6 +52,8 @@ EXPRESSIONS: dict[str, Node] = {
     "masked": V @ sa.softmax(S, axis=0, mask=sa.causal("bottom_right")),
     "masked over rows": sa.softmax(B.T, axis=1, mask=~sa.window(2, "top_left")) @ V.T,
     "indicator": sa.indicator(sa.prefix(3), d_k, n, axis=0) - Q,
+    "additive mask": sa.softmax((S + ADDED) / c, axis=0),
+    "exp of an additive mask": V @ sa.exp(S + ADDED.T.T),
     "transposed": Q.T,
     **{
         f"{name}, {where}": sa.function(name)(operand)

@@ -79,6 +79,10 @@ CASES: list[tuple[Any, np.ndarray]] = [
         sa.indicator(sa.causal("top_left"), *A.shape, axis=1),
         np.tri(*a.shape),
     ),
+    (
+        sa.softmax((A + sa.additive_mask(~sa.prefix(1), *A.shape, axis=0)) / 2, axis=0),
+        np.vstack([np.zeros((1, a.shape[1])), normalised(a[1:] / 2, 0)]),
+    ),
 ]
 FUNCTION_CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,

@@ -35,6 +35,7 @@ EVERY_KIND = [
     *(nodes.softmax(Q, axis=0), nodes.max(Q, axis=1), A),
     *(nodes.concat(Q, Q, axis=0), nodes.pairwise(lambda q, k: k.T @ q, Q, K)),
     nodes.positional(lambda i, j: i - j, n, m),
+    Q + nodes.additive_mask(nodes.padding(), d_k, n, axis=1),
 ]
 
 # What each allowed attribute gives, told independently of the code.

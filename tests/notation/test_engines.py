@@ -27,7 +27,12 @@ from symattn.cli import main
 from symattn.meaning.form import place
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.dialects import DIALECTS
-from symattn.notation.displays import latex_aligned, latex_operator, latex_softmax_definition
+from symattn.notation.displays import (
+    latex_additive_mask_definition,
+    latex_aligned,
+    latex_operator,
+    latex_softmax_definition,
+)
 from symattn.notation.entries import entry_latex
 from symattn.notation.presets import PRESETS, Preset
 from symattn.notation.rows import Kind
@@ -45,6 +50,7 @@ n, m, d_k, d_v = sa.dims("n m d_k d_v")
 A, B = sa.matrix("A", n, n), sa.matrix("B", n, n)
 Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
 Y = sa.matrix("Y", d_k, m)
+ADDED = sa.additive_mask(sa.window(n) & ~sa.keep(), n, n, axis=1)
 c, tau = sa.scalar("c"), sa.scalar("tau", positive=True)
 
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
@@ -62,6 +68,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "softmax of columns": lambda x: sa.softmax(x, axis=0),
     "softmax of rows": lambda x: sa.softmax(x, axis=1),
     "masked softmax": lambda x: sa.softmax(x, axis=0, mask=sa.causal() & ~sa.padding()),
+    "additive mask": lambda x: sa.softmax(x / n + ADDED, axis=1),
     "max of columns": lambda x: sa.max(x, axis=0),
     "max of rows": lambda x: sa.max(x, axis=1),
     "unknown function": sa.function("phi"),
@@ -138,6 +145,8 @@ def _printed(dialect: str) -> Iterator[Printed]:
             *_entries(preset, dialect),
         ):
             yield f"{where} as {preset.name}", latex
+        definition = latex_additive_mask_definition(ADDED, preset, dialect=dialect)
+        yield "an additive mask written out", definition
         yield "softmax written out", latex_softmax_definition(preset, dialect=dialect)
         for where, derivation in derivations():
             yield where, derivation.latex(preset, dialect=dialect)

@@ -204,6 +204,8 @@ WRITTEN = {
     ("location", "column"): "V Softmax(W_a Q)",
     ("softcap", "column"): "V Softmax(c tanh((KᵀQ / √d_k) / c))",
     ("alibi", "column"): "V Softmax(KᵀQ / √d_k + [-slope (i - j)]_{j,i})",
+    ("additive_bias", "column"): "V Softmax(KᵀQ / √d_k + B)",
+    ("additive_bias", "row"): "softmax(QKᵀ / √d_k + B) V",
     ("single_query", "column"): "X softmax(Xᵀq)",
     ("encoder_decoder_context", "column"): ("H softmax([vᵀ tanh(W_a q + U_a k)]_{k ∈ H, q ∈ s})"),
     ("additive", "row"): "softmax([vᵀ tanh(W_a q + U_a k)]_{q ∈ Q, k ∈ K}) V",

@@ -4,6 +4,7 @@ To add one, write it in the file of its theme: two sides, a mistake, a reason, a
 one node.  The tests run over `LAWS`, so an incomplete entry fails on the day it is added.
 """
 
+from symattn.proof.laws.additive_masks import ADDITIVE_MASKS
 from symattn.proof.laws.arithmetic import DISTRIBUTING, GATHERING
 from symattn.proof.laws.functions import FUNCTION_LAWS
 from symattn.proof.laws.identities import IDENTITIES
@@ -16,6 +17,7 @@ from symattn.proof.laws.transposes import TRANSPOSES
 LAWS: dict[str, Law] = {
     **TRANSPOSES,
     **SOFTMAXES,
+    **ADDITIVE_MASKS,
     **IDENTITIES,
     **FUNCTION_LAWS,
     **BLOCKS,

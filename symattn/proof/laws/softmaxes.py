@@ -77,6 +77,8 @@ def _written_out(node: Node) -> Node | None:
     for weights, scale in (node.matrices, node.matrices[::-1]):
         if not _is(weights, "exp") or not _is(scale, "reciprocal"):
             continue
+        if weights.matrices[0].has_minus_infinity:  # the sum of what is allowed may be 0
+            continue
         for axis in (0, 1):
             if _is_sum_along(scale.matrices[0], weights, axis):
                 return Softmax(weights.matrices[0], axis)

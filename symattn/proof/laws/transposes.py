@@ -23,7 +23,7 @@ from symattn.nodes.algebra import (
 from symattn.nodes.along_axis import MaxAlong, Softmax, max as largest, softmax
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import Elementwise, tanh
-from symattn.nodes.indicators import Indicator, indicator
+from symattn.nodes.indicators import AdditiveMask, Indicator, additive_mask, indicator
 from symattn.nodes.inputs import IdentityMatrix, Ones, ones
 from symattn.nodes.known_masks import causal
 from symattn.proof.laws.law import Law, laws_of, product
@@ -243,4 +243,21 @@ def _of_an_identity(node: Node) -> Node | None:
 )
 def _of_an_indicator(node: Node) -> Node | None:
     inner = _under(node, Indicator)
+    return None if inner is None else inner.along(1 - inner.axis)
+
+
+@_law(
+    "transpose of an additive mask",
+    additive_mask(causal("top_left"), p, q, axis=0).T,
+    additive_mask(causal("top_left"), q, p, axis=1),
+    mistake=(
+        additive_mask(causal(), p, p, axis=0).T,
+        additive_mask(causal(), p, p, axis=0),
+    ),
+    reason="a mask knows queries and keys, which swap places",
+    sound="0 or −∞, as the query may attend to the key or not, read at (key, query)",
+    ends="a transpose disappears",
+)
+def _of_an_additive_mask(node: Node) -> Node | None:
+    inner = _under(node, AdditiveMask)
     return None if inner is None else inner.along(1 - inner.axis)
