@@ -3,7 +3,7 @@
 from symattn.errors import UndefinedPointError
 from symattn.evaluate.arithmetic import BOUNDED_FLOATS, DIGITS, FLOATS, Arithmetic, exact
 from symattn.evaluate.loops import entry_value, table
-from symattn.evaluate.matrices import evaluate
+from symattn.evaluate.matrices import evaluate, evaluate_together
 from symattn.evaluate.points import (
     Entries,
     Rows,
@@ -24,6 +24,7 @@ __all__ = [
     "UndefinedPointError",
     "entry_value",
     "evaluate",
+    "evaluate_together",
     "exact",
     "random_indices",
     "random_inputs",

@@ -11,7 +11,7 @@ rule; a test fails while one is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -134,54 +134,75 @@ def evaluate(
     Raises `UndefinedPointError` where the formula has no value, `MinusInfinityError` if it ends
     with an additive mask, and `SizeError` for inputs of other sizes.
     """
-    as_finite(node, "evaluate")
+    (matrix,) = evaluate_together((node,), sizes, inputs, scalars, digits, indices=indices)
+    return matrix
+
+
+def evaluate_together(
+    nodes: Iterable[Node],
+    sizes: Mapping[str, int],
+    inputs: Mapping[Any, Any],
+    scalars: Mapping[str, Any] | None = None,
+    digits: int = DIGITS,
+    *,
+    indices: Mapping[AxisIndex, int] | None = None,
+) -> list[Matrix]:
+    """Return the matrices that several formulas are at a point; what they share is computed once.
+
+    >>> from symattn.nodes import dims, matrix, softmax
+    >>> S = matrix("S", *dims("m n"))
+    >>> weights = softmax(S, axis=0)
+    >>> one, two = evaluate_together([weights, weights.T], {"m": 2, "n": 1}, {S: [[0], [0]]})
+    >>> one.shape, two.shape
+    ((2, 1), (1, 2))
+
+    Raises what `evaluate` raises.
+    """
     point = Point(sizes, inputs, scalars or {}, exact(digits), indices or {})
-    known: dict[sympy.Basic, Any] = {}
+    known: Known = {}
     try:
-        _compute(node, point, known)
+        return [_computed(as_finite(node, "evaluate"), point, known) for node in nodes]
     except (ZeroDivisionError, OverflowError) as error:
         raise undefined(error) from None
-    return known[node]
 
 
-def _compute(node: Node, point: Point, known: dict[sympy.Basic, Any]) -> None:
-    """Add the values of a formula and its parts to those that are known.
+Known = dict[tuple[Node, tuple[int, ...]], Matrix]
+"""Matrices that are computed already: of a part, at the values of its free indices."""
+
+
+def _at(part: Node, point: Point) -> tuple[Node, tuple[int, ...]]:
+    return part, tuple(point.indices[index] for index in part.indices)
+
+
+def _computed(node: Node, point: Point, known: Known) -> Matrix:
+    """Return the matrix that a formula is, and add those of its parts to what is known.
 
     A part in which an index is free that has no value here is left to what runs over the index.
     """
     for part in node.walk():
-        if part not in known and set(part.indices) <= point.indices.keys():
-            operands = () if part.is_sized else part.operands
-            values = tuple(
-                known.get(operand) if isinstance(operand, Node) else scalar_value(operand, point)
-                for operand in operands
-            )
-            if part.binds:
-                values = (_at_each(part, point, known),)
-            matrix = RULES[type(part)](part, values, point)
-            if matrix.shape != point.shape(part):
-                raise InternalError(f"{part} has shape {point.shape(part)}, not {matrix.shape}")
-            least = point.arithmetic.mpf("-inf")
-            for value in matrix.flat:
-                if not (part.has_minus_infinity and value == least):
-                    defined(value, point.arithmetic, "an entry")
-            known[part] = matrix
+        if not set(part.indices) <= point.indices.keys() or _at(part, point) in known:
+            continue
+        matrix = RULES[type(part)](part, _values(part, point, known), point)
+        if matrix.shape != point.shape(part):
+            raise InternalError(f"{part} has shape {point.shape(part)}, not {matrix.shape}")
+        least = point.arithmetic.mpf("-inf")
+        for value in matrix.flat:
+            if not (part.has_minus_infinity and value == least):
+                defined(value, point.arithmetic, "an entry")
+        known[_at(part, point)] = matrix
+    return known[_at(node, point)]
 
 
-def _at_each(node: Node, point: Point, known: Mapping[sympy.Basic, Any]) -> list[Matrix]:
-    """Return the matrices that the operand of a node is for each value of the index it binds."""
-    (index,), body = node.binds, node.matrices[0]
-    around = {part: value for part, value in known.items() if index not in _indices(part)}
-    matrices: list[Matrix] = []
-    for value in range(index.size.value(point.sizes)):
-        inside = dict(around)
-        _compute(body, replace(point, indices={**point.indices, index: value}), inside)
-        matrices.append(inside[body])
-    return matrices
-
-
-def _indices(part: sympy.Basic) -> tuple[AxisIndex, ...]:
-    return part.indices if isinstance(part, Node) else ()
+def _values(part: Node, point: Point, known: Known) -> Values:
+    """Return the values of the operands of a part: of one that runs over an index, all of them."""
+    if part.binds:
+        (index,), (body,) = part.binds, part.matrices
+        each = ({**point.indices, index: k} for k in range(index.size.value(point.sizes)))
+        return ([_computed(body, replace(point, indices=at), known) for at in each],)
+    return tuple(
+        known[_at(operand, point)] if isinstance(operand, Node) else scalar_value(operand, point)
+        for operand in (() if part.is_sized else part.operands)
+    )
 
 
 def _is_matrix(value: Any) -> bool:
@@ -386,13 +407,14 @@ def stacked(node: Concat, values: Values, point: Point) -> Matrix:
 def score_of_each_pair(node: Pairwise, values: Values, point: Point) -> Matrix:
     """The score as it is written, once for every pair of a query and a key."""
     queries, keys = (data if node.axis == 1 else data.T for data in values[:2])
-    weights = dict(zip(node.weights, values[2:], strict=True))
+    weights: dict[Node, Matrix] = dict(zip(node.weights, values[2:], strict=True))
     scores = np.empty(point.shape(node), dtype=object)
     for i, j in np.ndindex(queries.shape[1], keys.shape[1]):
         columns = queries[:, i : i + 1], keys[:, j : j + 1]
-        known: dict[sympy.Basic, Any] = {**weights, **dict(zip(node.vectors, columns, strict=True))}
-        _compute(node.body, point, known)
-        scores[(j, i) if node.axis == 1 else (i, j)] = known[node.body][0, 0]
+        given = {**weights, **dict(zip(node.vectors, columns, strict=True))}
+        known = {_at(part, point): matrix for part, matrix in given.items()}
+        value = _computed(node.body, point, known)[0, 0]
+        scores[(j, i) if node.axis == 1 else (i, j)] = value
     return scores
 
 

@@ -28,7 +28,6 @@ from symattn.nodes.core import (
     Node,
     as_matrix,
     as_operand,
-    operation,
 )
 from symattn.nodes.finite import is_open, require_positive
 from symattn.nodes.fixes import (
@@ -42,6 +41,7 @@ from symattn.nodes.fixes import (
 from symattn.nodes.given import carried
 from symattn.nodes.indicators import AdditiveMask, selected_code
 from symattn.nodes.inputs import Ones
+from symattn.nodes.operators import operation
 from symattn.nodes.products import MatrixProduct, factor
 from symattn.nodes.scalars import scalar_form
 from symattn.notation.code import brief

@@ -167,7 +167,8 @@ class Softmax(_AlongAxis):
         axis = self.axis - 2
         if self.mask is not None:
             where, least = context.call("where"), f"{context.call('finfo')}(x.dtype).min"
-            selected = f"{where}({self.allowed_code('x', context, heads=len(self.indices))}, x, -{context.call('inf')})"
+            allowed = self.allowed_code("x", context, heads=len(self.indices))
+            selected = f"{where}({allowed}, x, -{context.call('inf')})"
             largest = f"{context.call('maximum')}(x.max(axis={axis}, keepdims=True), {least})"
             shifted = f"x - {largest} if x.shape[{axis}] else x"
             # A sum of nothing is 0, and 0/1 is 0.

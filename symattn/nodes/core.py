@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self
 
 import sympy
 
@@ -34,6 +34,7 @@ from symattn.nodes.guarded import refuse_text
 from symattn.nodes.hooks import WrittenExpr
 from symattn.nodes.indices import AxisIndex
 from symattn.nodes.masks import BooleanInput, Mask
+from symattn.nodes.operators import Operators
 from symattn.nodes.scalars import PositionSymbol, Scalar, as_scalar, scalar_form
 from symattn.nodes.sizes import Dim, expression_of, size_of
 from symattn.nodes.substitution import pairs_of
@@ -42,35 +43,6 @@ from symattn.notation.rows import Notation, Printable
 from symattn.tags import Relations, Size
 
 Arguments = tuple[sympy.Basic, ...]
-
-# What each operator builds; the classes register themselves, since they stand on this module.
-_OPERATIONS: dict[str, Callable[..., Node]] = {}
-
-_Builder = TypeVar("_Builder", bound=Callable[..., "Node"])
-
-
-def operation(name: str) -> Callable[[_Builder], _Builder]:
-    """Register a class or function as what the operator of that name builds.
-
-    >>> @operation("twice")
-    ... def twice(x):
-    ...     return x + x
-    """
-
-    def register(builder: _Builder) -> _Builder:
-        _OPERATIONS[name] = builder
-        return builder
-
-    return register
-
-
-def _build(operation: str, *operands: Any) -> Node:
-    return _OPERATIONS[operation](*operands)
-
-
-def _is_zero(value: Any) -> bool:
-    """Tell whether a value is the 0 from which ``sum([A, B])`` starts."""
-    return type(value) is int and value == 0
 
 
 def as_operand(value: Any, tags: frozenset[str] = frozenset()) -> sympy.Basic:
@@ -166,7 +138,7 @@ class NamedInput(Protocol):
     def __hash__(self) -> int: ...
 
 
-class Node(WrittenExpr):
+class Node(Operators, WrittenExpr):
     """A matrix expression with tagged sizes; build one with the operators and functions."""
 
     notation: Notation
@@ -397,48 +369,6 @@ class Node(WrittenExpr):
         if all(new is old for new, old in zip(changed, self.args, strict=True)):
             return self
         return type(self)(*changed)
-
-    # Operators: each builds the operation of that name, as written.
-
-    def __matmul__(self, other: Any) -> Node:
-        return _build("product", self, other)
-
-    __mul__ = __matmul__
-
-    def __rmatmul__(self, other: Any) -> Node:
-        return _build("product", other, self)
-
-    __rmul__ = __rmatmul__
-
-    def __add__(self, other: Any) -> Node:
-        return self if _is_zero(other) else _build("sum", self, other)
-
-    def __radd__(self, other: Any) -> Node:
-        return self if _is_zero(other) else _build("sum", other, self)
-
-    def __sub__(self, other: Any) -> Node:
-        return self if _is_zero(other) else _build("difference", self, other)
-
-    def __rsub__(self, other: Any) -> Node:
-        return -self if _is_zero(other) else _build("difference", other, self)
-
-    def __neg__(self) -> Node:
-        return _build("negation", self)
-
-    def __pos__(self) -> Node:
-        return self
-
-    def __truediv__(self, other: Any) -> Node:
-        return _build("quotient", self, other)
-
-    @property
-    def T(self) -> Node:
-        """The transpose, as written: ``X.T.T`` stays so."""
-        return _build("transpose", self)
-
-    def transpose(self) -> Node:
-        """Return the transpose."""
-        return self.T
 
     # Replacing parts.
 

@@ -26,7 +26,6 @@ from symattn.nodes.core import (
     Arguments,
     Node,
     as_operand,
-    operation,
     tags_of,
 )
 from symattn.nodes.finite import require_finite, require_positive
@@ -38,6 +37,7 @@ from symattn.nodes.fixes import (
     turned,
 )
 from symattn.nodes.given import carried
+from symattn.nodes.operators import operation
 from symattn.nodes.scalars import scalar_form
 from symattn.notation.code import brief
 from symattn.notation.rows import Binding, Kind, Notation

@@ -25,7 +25,7 @@ from symattn.evaluate import (
     DIGITS,
     Entries,
     UndefinedPointError,
-    evaluate,
+    evaluate_together,
     random_indices,
     random_inputs,
     random_scalars,
@@ -88,8 +88,10 @@ class _Point:
     scalars: dict[str, Fraction]
     indices: dict[AxisIndex, int]
 
-    def values(self, node: Node, digits: int) -> Any:
-        return evaluate(node, self.sizes, self.inputs, self.scalars, digits, indices=self.indices)
+    def values(self, nodes: Sequence[Node], digits: int) -> list[Any]:
+        return evaluate_together(
+            nodes, self.sizes, self.inputs, self.scalars, digits, indices=self.indices
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +210,8 @@ def _drawn(sides: Sequence[Node], relations: Relations, plan: _Plan, rng: Random
 
 def _difference_at(point: _Point, sides: Sequence[Node]) -> Difference | None:
     """Return the largest difference from the first side, if it is there with more digits too."""
-    first = point.values(sides[0], DIGITS)
-    for side in sides[1:]:
-        other = point.values(side, DIGITS)
+    first, *others = point.values(sides, DIGITS)
+    for side, other in zip(sides[1:], others, strict=True):
         if first.shape != other.shape:
             shapes = " and ".join("×".join(map(str, matrix.shape)) for matrix in (first, other))
             raise SizeError("together", where=f"matrices to be compared, {shapes},")
@@ -223,7 +224,7 @@ def _difference_at(point: _Point, sides: Sequence[Node]) -> Difference | None:
 
 def _steady_difference(point: _Point, sides: tuple[Node, Node], gaps: Any) -> Difference | None:
     """Return the largest of some differences that stays the same with twice the digits."""
-    finer = [point.values(side, 2 * DIGITS) for side in sides]
+    finer = point.values(sides, 2 * DIGITS)
     finer_gaps = finer[0] - finer[1]
     entries = [
         entry

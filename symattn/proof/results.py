@@ -92,9 +92,21 @@ class Proof:
         return (
             laws_apply
             and lines[-1] == self.rhs
-            and bool(compared(lines, self.relations).equal)
+            and self._steps_mean_the_same()
             and isinstance(find_difference_among(lines, self.relations, attempts=2), NoDifference)
         )
+
+    def _steps_mean_the_same(self) -> bool:
+        """Compare the normal forms of what every step turns into one another.
+
+        What is equal is equal wherever it stands; only a mask of 0 and −∞ has no meaning alone.
+        """
+        for step in self.steps:
+            parts = step.part_before, step.part_after
+            open_ = any(part.has_minus_infinity for part in parts)
+            if not compared((step.before, step.after) if open_ else parts, self.relations).equal:
+                return False
+        return bool(self.steps) or bool(compared((self.lhs, self.rhs), self.relations).equal)
 
     def _differs_again(self) -> bool:
         """Evaluate both sides at the counterexample and compare with the values found there."""

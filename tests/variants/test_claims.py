@@ -60,8 +60,8 @@ def test_titles_and_statements_differ() -> None:
 def test_a_claim_is_made_in_both_layouts(name: str) -> None:
     claim = sa.theorem(name)
     layouts = {label.partition(",")[0] for label in (each.label for each in claim.equations)}
-    layout_of_itself = {"column_and_row_layouts_agree", "untransposed_weight_in_rows"}
-    assert layouts == {"column", "row"} or name in layout_of_itself
+    about_layouts = {f"{each}_in_both_layouts" for each in sa.formulas()}
+    assert layouts == {"column", "row"} or name in {*about_layouts, "untransposed_weight_in_rows"}
 
 
 @each_claim
@@ -122,13 +122,16 @@ def generated(side: Node, proof: Proof) -> Any:
 
 
 def test_every_formula_of_the_catalogue_has_its_layouts_proved() -> None:
-    claim = sa.theorem("column_and_row_layouts_agree")
-    assert tuple(equation.label for equation in claim.equations) == tuple(sa.formulas())
-    assert all(isinstance(side, Formula) for e in claim.equations for side in (e.lhs, e.rhs))
+    for name in sa.formulas():
+        (equation,) = sa.theorem(f"{name}_in_both_layouts").equations
+        assert isinstance(equation.lhs, Formula)
+        assert isinstance(equation.rhs, Formula)
+        assert (equation.lhs.layout, equation.rhs.layout) == ("column", "row")
+        assert equation.lhs.name == equation.rhs.name == name
 
 
 def test_what_symbols_stand_for_is_said() -> None:
-    layouts = sa.theorem("column_and_row_layouts_agree")
+    layouts = sa.theorem("dot_product_in_both_layouts")
     assert "with Q, K, V for Qᵀ, Kᵀ, Vᵀ" in layouts.text()
     assert r"Q^T" in layouts.latex("vaswani")
     source = sa.theorem("self_attention_is_cross_attention_with_one_source").text()
@@ -164,7 +167,7 @@ def test_a_wrong_name_is_answered_with_the_nearest() -> None:
 
 
 def test_conditions_are_those_of_the_equations() -> None:
-    [condition] = sa.theorem("column_and_row_layouts_agree").prove().conditions
+    [condition] = sa.theorem("cosine_in_both_layouts").prove().conditions
     assert "≠ 0" in condition
     assert sa.theorem("softmax_ignores_a_shift").prove().conditions == ()
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from symattn.tags import named
 from symattn.variants.claims import (
+    additive_masks,
     comparisons,
     key_blocks,
     masking,
     mistakes,
     mistakes_with_masks,
+    several_heads,
     softmaxes,
     special_cases,
 )
@@ -23,6 +25,8 @@ _THEMES = (
     comparisons,
     key_blocks,
     masking,
+    additive_masks,
+    several_heads,
     mistakes,
     mistakes_with_masks,
 )

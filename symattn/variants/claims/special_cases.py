@@ -20,14 +20,14 @@ def _in_both_layouts(name: str) -> Claim:
     """Return the theorem that the two layouts of a formula of the catalogue are one formula."""
 
     def write() -> Iterator[Equation]:
-        yield Equation("", formula(name), formula(name, layout="row"))
+        yield Equation("layouts", formula(name), formula(name, layout="row"))
 
     return Claim(
         name=f"{name}_in_both_layouts",
         title=f"Column and row layout of {name} are one formula",
         statement=(
-            "The row layout is the transpose of the column layout, with each matrix of tokens "
-            "transposed."
+            f"The row layout of {name} is the transpose of the column layout, with each matrix "
+            "of tokens transposed."
         ),
         explanation=(
             "(A B)ᵀ is Bᵀ Aᵀ, and the transpose of a softmax along columns is one along rows."
