@@ -137,7 +137,10 @@ WRONG_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "no queries": (changed(Q=np.ones((0, 4))), "Q is empty"),
     "no keys": (changed(K=np.ones((0, 4)), V=np.ones((0, 3))), "K is empty"),
     "no features": (changed(Q=np.ones((5, 0)), K=np.ones((7, 0))), "Q is empty"),
-    "too large": (changed(Q=np.full((5, 4), 1e200), K=np.full((7, 4), 1e200)), "too large: O is"),
+    "too large": (
+        changed(Q=np.full((5, 4), 1e200), K=np.full((7, 4), 1e200)),
+        "is not finite in float64",
+    ),
     "nan": (changed(Q=np.full((5, 4), np.nan)), "Q holds values that are not finite"),
     "inf": (changed(V=np.full((7, 3), np.inf)), "V holds values that are not finite"),
     "weights": (changed(weights=np.ones((5, 6))), "from K's rows, but 6 from weights's columns"),

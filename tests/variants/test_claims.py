@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -110,15 +111,15 @@ def generated(side: Node, proof: Proof) -> Any:
     """The value of a side at a counterexample, by the code that is generated for it."""
     arrays: dict[str, Any] = {}
     for symbol in side.inputs():
-        rows = np.array([[float(x) for x in row] for row in proof.inputs[symbol.label]])
+        rows = np.array(proof.inputs[symbol.label], dtype=float)
         arrays[identifier(symbol.label)] = rows[:, 0] if isinstance(symbol, InputVector) else rows
     for mask in side.booleans():
         arrays[mask.label] = np.array(proof.inputs[mask.label])
     arrays |= {each.name: float(proof.scalars[each.name]) for each in side.scalars()}
     f = sa.lambdify(side.inputs(), side)
-    known = {size.name for symbol in side.inputs() for size in symbol.dims}
-    free = {dim.name: proof.sizes[dim.name] for dim in side.dims if dim.name not in known}
-    return f(**arrays, **free)
+    asked = signature(f).parameters.keys() - arrays.keys()
+    result = f(**arrays, **{tag: proof.sizes[tag] for tag in asked})
+    return result[tuple(proof.indices[index.name] for index in side.indices)]
 
 
 def test_every_formula_of_the_catalogue_has_its_layouts_proved() -> None:

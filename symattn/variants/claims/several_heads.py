@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from symattn.nodes import Node, assuming, dims, family, head, heads, index, reshape, sum_over
+from symattn.nodes import (
+    AxisIndex,
+    Member,
+    Node,
+    assuming,
+    dims,
+    family,
+    head,
+    heads,
+    index,
+    reshape,
+    sum_over,
+)
 from symattn.variants.attend import attend
 from symattn.variants.catalogue import formula
 from symattn.variants.claims.claim import Claim, Equation
@@ -75,12 +87,18 @@ def _stacked_weights() -> Iterator[Equation]:
             yield Equation(layout.name, packed.xreplace(stacked), alone, {}, _PACKED)
 
 
+def _of(member: Node, which: AxisIndex) -> Node:
+    """Return another member of the same family."""
+    assert isinstance(member, Member)
+    return member.source[which]
+
+
 def _one_group() -> Iterator[Equation]:
     for layout in BUILDERS.values():
         grouped = formula("grouped_query", layout.name).expr.subs({g: 1})
         shared = formula("multi_query", layout.name).expr.subs({h: r})
         ours = {symbol.label: symbol for symbol in shared.symbols()}
-        ours["W^Q"] = ours["W^Q"].source[b]
+        ours["W^Q"] = _of(ours["W^Q"], b)
         told = {s: ours[s.label] for s in grouped.symbols() if s.indices or s.reads}
         yield Equation(layout.name, grouped.xreplace(told), shared)
 
@@ -90,7 +108,7 @@ def _one_query_a_group() -> Iterator[Equation]:
         grouped = formula("grouped_query", layout.name).expr.subs({g: h, r: 1})
         whole = formula("multi_head_attention", layout.name).expr
         ours = {symbol.label: symbol for symbol in whole.symbols()}
-        of_group = ours["W^Q"].source[index("a", h)]
+        of_group = _of(ours["W^Q"], index("a", h))
         told = {s: of_group for s in grouped.symbols() if s.label == "W^Q"}
         yield Equation(layout.name, grouped.xreplace(told), whole)
 
