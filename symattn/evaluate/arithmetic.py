@@ -30,7 +30,7 @@ from symattn.nodes.core import NamedInput
 DIGITS = 50
 
 # Beyond it, exact cancellation could hide everything that the digits hold.
-_LARGEST_EXPONENT = 40
+_MOST_BITS = 133
 
 
 class Arithmetic(Protocol):
@@ -115,16 +115,13 @@ def defined(value: Any, arithmetic: Arithmetic, what: str) -> Any:
     """Return a value that is a real number of moderate size, or raise `UndefinedPointError`."""
     if arithmetic.mpf is float:
         return value
-    # mpmath answers log(-1) with a complex number, and log(0) with an infinite one.
-    bound = _bound(arithmetic)
-    if isinstance(value, cast(type, arithmetic.mpf)) and -bound <= value <= bound:
-        return value
-    raise UndefinedPointError(f"{what} is not real, or beyond ±1e{_LARGEST_EXPONENT}")
-
-
-@lru_cache(maxsize=16)
-def _bound(arithmetic: Arithmetic) -> Any:
-    return arithmetic.mpf(10) ** _LARGEST_EXPONENT
+    # mpmath answers log(-1) with a complex number, and log(0) with an infinite one.  A number is
+    # ±man·2^exp, man of bc bits; 0, infinity and NaN have no bits, and only 0 has no exponent.
+    if isinstance(value, cast(type, arithmetic.mpf)):
+        _, man, exp, bc = cast(Any, value)._mpf_
+        if exp + bc <= _MOST_BITS if man else exp == 0:
+            return value
+    raise UndefinedPointError(f"{what} is not real, or beyond ±2^{_MOST_BITS}")
 
 
 def apply_function(name: str, x: Any, arithmetic: Arithmetic) -> Any:
