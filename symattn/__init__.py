@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 _READING_ORDER = (
     # Sizes: tags, and the relations between them
     ("symattn.nodes", "dim dims assuming"),
+    # An index over an axis, to read one entry or one head
+    ("symattn.nodes", "index"),
     # What a formula is made of
     ("symattn.nodes", "matrix vector scalar ones identity"),
     # Operations; `@`, `*`, `+`, `-`, `/` and `.T` are written as they are
@@ -36,6 +38,8 @@ _READING_ORDER = (
     ("symattn.variants", "attention formula formulas"),
     # Reading a formula
     ("symattn.notation", "latex text"),
+    # Other views of it: one entry, all of them, one position, the shape of each step, einsum lines
+    ("symattn.views", "entry entries per_position shapes einsum"),
     # Two notations, one meaning
     ("symattn.proof", "translate prove"),
     # Arguments that no proof covers, checked on numbers
@@ -50,7 +54,7 @@ _READING_ORDER = (
     ("symattn.errors", "SymattnError"),
     ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
     ("symattn.errors", "SizeSyntaxError NameSyntaxError UnknownNameError TextRefusedError"),
-    ("symattn.errors", "MaskError AlignmentError MinusInfinityError"),
+    ("symattn.errors", "MaskError AlignmentError MinusInfinityError EntryError"),
     ("symattn.errors", "FamilyIndexError HeadsError"),
     ("symattn.errors", "RelationError SizeError SymbolClashError"),
     ("symattn.errors", "SignatureError CallError InputError InputShapeError ScalarError"),
@@ -73,6 +77,7 @@ if TYPE_CHECKING:
         AxisError as AxisError,
         BackendError as BackendError,
         CallError as CallError,
+        EntryError as EntryError,
         FamilyIndexError as FamilyIndexError,
         HeadsError as HeadsError,
         InputError as InputError,
@@ -149,6 +154,13 @@ if TYPE_CHECKING:
         theorems as theorems,
     )
     from symattn.variants.derived import derivation as derivation, derivations as derivations
+    from symattn.views import (
+        einsum as einsum,
+        entries as entries,
+        entry as entry,
+        per_position as per_position,
+        shapes as shapes,
+    )
 
 else:  # a type checker that saw `__getattr__` would take every misspelt name for a good one
 

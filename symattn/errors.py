@@ -393,6 +393,24 @@ class AlignmentError(MaskError, ValueError):
         )
 
 
+class EntryError(SymattnError, IndexError):
+    """A row or a column that a formula does not have.
+
+    ``formula`` is what was to be read, ``axis`` "row" or "column" (or "base"), ``given`` what was
+    given for it and ``reason`` why it is refused and what fits.
+
+    >>> print(EntryError("K.T @ Q", "row", "7", "the rows are counted from 0 to 4"))
+    entry of K.T @ Q: 7 is no row; the rows are counted from 0 to 4
+    """
+
+    def __init__(self, formula: str, axis: str, given: str, reason: str) -> None:
+        self.formula = formula
+        self.axis = axis
+        self.given = given
+        self.reason = reason
+        super().__init__(f"entry of {formula}: {given} is no {axis}; {reason}")
+
+
 class MinusInfinityError(SymattnError, ValueError):
     """An additive mask where −∞ would have to be a number.
 

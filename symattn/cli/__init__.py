@@ -95,12 +95,25 @@ def formulas(as_json: bool) -> None:
     show_default=True,
     help="Text for a terminal, or LaTeX.",
 )
+@click.option("--entries", is_flag=True, help="Only the scores, written out as a matrix.")
+@click.option("--steps", is_flag=True, help="Only the lines, with the shapes at each.")
+@click.option("--per-position", is_flag=True, help="Only what happens at one position.")
+@click.option("--einsum", is_flag=True, help="Only the lines, as einsum (text).")
 @as_json
-def show(formula: str, preset: str | None, language: str, as_json: bool) -> None:
-    """Show a formula: its source, shapes, lines, types, and the other layout with the proof."""
-    from symattn.cli.listing import show_formula
+def show(formula: str, preset: str | None, language: str, as_json: bool, **views: bool) -> None:
+    """Show a formula: its source, shapes, lines, types, and the other layout with the proof.
 
-    show_formula(formula, preset=preset, language=language, as_json=as_json)
+    Options such as --entries show one view of it instead; several may be given.
+    """
+    asked = [name for name, wanted in views.items() if wanted]
+    if asked:
+        from symattn.cli.viewing import show_views
+
+        show_views(formula, asked, preset=preset, language=language, as_json=as_json)
+    else:
+        from symattn.cli.listing import show_formula
+
+        show_formula(formula, preset=preset, language=language, as_json=as_json)
 
 
 @main.command()

@@ -7,7 +7,7 @@
 * `presets`, `dialects`: the glyphs of a source, and what a renderer of LaTeX takes;
 * `printer`: the walk; `tex`, `terminal`, `code` are its three languages;
 * `displays`: signatures, definitions and aligned derivations in LaTeX;
-* `entries`: index forms, entry by entry.
+* `index_forms`: index forms, entry by entry.
 """
 
 from symattn.notation.code import brief

@@ -92,7 +92,7 @@ class ConditionRules(Printer):
             case Not(inner):
                 return f"{signs['not']} {self._held_condition(inner)}"
             case Both(Not(AtMost(middle, least)), Not(AtMost(most, again))) if middle == again:
-                return f"{self._compared(least, '<', middle)} < {self.scalar(most).text}"
+                return self._chained(least, middle, most)
             case Both(left, right):
                 return self._pair(left, signs["and"], right)
             case AtMost(left, right):
@@ -105,6 +105,9 @@ class ConditionRules(Printer):
 
     def _compared(self, left: Form, sign: str, right: Form) -> str:
         return f"{self.scalar(left).text} {sign} {self.scalar(right).text}"
+
+    def _chained(self, least: Form, middle: Form, most: Form) -> str:
+        return f"{self._compared(least, '<', middle)} < {self.scalar(most).text}"
 
     def _pair(self, left: Condition, sign: str, right: Condition) -> str:
         return f"{self._held_condition(left, sign)} {sign} {self._held_condition(right)}"

@@ -100,19 +100,24 @@ def _base(base: str, bold: bool) -> str:
 
 
 @lru_cache(maxsize=4096)
-def latex_name(label: str, preset: Preset, *, bold: bool = False) -> tuple[str, Binding]:
-    r"""Return a name as LaTeX, and how tightly it binds.
+def latex_name(
+    label: str, preset: Preset, *, bold: bool = False, at: str = ""
+) -> tuple[str, Binding]:
+    r"""Return a name as LaTeX, and how tightly it binds; ``at`` is LaTeX of where it is read.
 
     >>> from symattn.notation.presets import PRESETS
     >>> latex_name("d_{model}", PRESETS["vaswani"])[0]
     'd_{\\text{model}}'
+    >>> latex_name("w_Q", PRESETS["vaswani"], at="i")[0]
+    'w_{Q,i}'
 
     With a superscript or a prime it binds like a power: another superscript needs parentheses.
     """
     name = _taken_apart(label)
     text = _base(name.base, bold)
-    if name.subscript:
-        text += latex_script("_", _content(name.subscript), preset)
+    below = ",".join(filter(None, (_content(name.subscript), at)))
+    if below:
+        text += latex_script("_", below, preset)
     if name.superscript:
         above = joined([r"\prime"] * name.primes + [_content(name.superscript)], " ")
         text += latex_script("^", above, preset)
@@ -122,15 +127,24 @@ def latex_name(label: str, preset: Preset, *, bold: bool = False) -> tuple[str, 
 
 
 @lru_cache(maxsize=4096)
-def text_name(label: str) -> tuple[str, Binding]:
-    """Return a name as text, and how tightly it binds.
+def text_name(label: str, at: str = "") -> tuple[str, Binding]:
+    """Return a name as text, and how tightly it binds; ``at`` is where it is read.
 
-    >>> text_name("lambda_{k}")[0], text_name("W^Q")[0]
-    ('λ_k', 'W^Q')
+    >>> text_name("lambda_{k}")[0], text_name("W^Q")[0], text_name("w_Q", "i")[0]
+    ('λ_k', 'W^Q', 'w_{Q,i}')
     """
     name = _taken_apart(label)
-    text = GREEK.get(name.base, name.base) + _normal(label)[len(name.base) :]
+    scripts = _normal(label)[len(name.base) :]
+    if at:
+        below = ",".join(filter(None, (name.subscript, at)))
+        above = f"^{_braced(name.superscript)}" if name.superscript else ""
+        scripts = f"{above}_{_braced(below)}" + "'" * name.primes
+    text = GREEK.get(name.base, name.base) + scripts
     return text, Binding.POWER if name.superscript or name.primes else Binding.ATOM
+
+
+def _braced(script: str) -> str:
+    return script if script.isalnum() else "{" + script + "}"
 
 
 def _normal(label: str) -> str:

@@ -15,7 +15,7 @@ from symattn.meaning.form import indices_of, place
 from symattn.nodes.along_axis import Softmax
 from symattn.nodes.core import Node
 from symattn.notation.displays import latex_aligned
-from symattn.notation.entries import entry_text
+from symattn.notation.index_forms import entry_text
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.terminal import text
 from symattn.notation.tex import latex

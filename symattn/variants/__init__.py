@@ -4,8 +4,8 @@
 * `scores`: score functions by name, written in both layouts;
 * `attend`: scores, softmax, output; the layout is read off the shapes;
 * `signatures`: the types of the attention function and of the score function;
-* `known`: `Formula`, what the catalogue gives; `entries`: the catalogue, as data; `catalogue`: by
-  name;
+* `known`: `Formula`, what the catalogue gives; `attentions`, `head_entries`: the catalogue, as
+  data; `catalogue`: by name;
 * `derived`: derivations, arguments that are no proofs, with their checks.
 * `claims`: theorems about them, and the mistakes that people make.
 

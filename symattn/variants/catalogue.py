@@ -7,7 +7,7 @@ from functools import lru_cache
 from symattn.errors import OperationRefusedError
 from symattn.notation import brief
 from symattn.tags import named
-from symattn.variants.entries import ENTRIES, Entry
+from symattn.variants.attentions import ENTRIES, Entry
 from symattn.variants.head_entries import HEAD_ENTRIES, HeadsEntry
 from symattn.variants.known import Formula
 from symattn.variants.layouts import layout_named

@@ -104,6 +104,33 @@ def test_show_prints_latex(name: str, layout: str, preset: str) -> None:
     assert ":= \\begin{bmatrix}" in shown
 
 
+@pytest.mark.parametrize("layout", ["column", "row"])
+def test_show_prints_single_views(layout: str) -> None:
+    name = f"luong_general:{layout}"
+    formula = sa.formula("luong_general", layout=layout)
+    options = ("--entries", "--steps", "--per-position", "--einsum")
+    views: dict[str, Any] = {
+        "entries": sa.entries(formula.scores),
+        "steps": sa.shapes(formula),
+        "per_position": sa.per_position(formula),
+        "einsum": sa.einsum(formula),
+    }
+    preset = {"column": "freshrimp", "row": "vaswani"}[layout]
+    shown = call("show", name, *options).stdout
+    latex = call("show", name, *options, "--format", "latex").stdout
+    found = data("show", name, *options)
+    assert list(found) == ["name", "layout", "preset", *views]
+    for view in views.values():
+        for line in view.text().splitlines():
+            assert line.rstrip() in shown
+    for key in ("entries", "steps", "per_position"):
+        assert found[key] == {"text": views[key].text(preset), "latex": views[key].latex(preset)}
+        assert views[key].latex(preset) in latex
+    assert found["einsum"]["lines"] == [str(line) for line in views["einsum"]]
+    assert "def compute" in found["einsum"]["source"]
+    assert "luong_general" not in call("show", name, "--steps").stdout
+
+
 def test_show_without_a_layout_is_the_column_one() -> None:
     assert call("show", "dot_product").stdout == call("show", "dot_product:column").stdout
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 from click.testing import CliRunner
 
 import symattn as sa
@@ -33,13 +34,13 @@ from symattn.notation.displays import (
     latex_operator,
     latex_softmax_definition,
 )
-from symattn.notation.entries import entry_latex
+from symattn.notation.index_forms import entry_latex
 from symattn.notation.presets import PRESETS, Preset
 from symattn.notation.rows import Kind
 from symattn.notation.tex import latex_shape
 from symattn.tags import parse_size
 from symattn.variants.signatures import attention_latex, score_latex
-from tests.notation import test_entries, test_printers
+from tests.notation import test_index_forms, test_printers
 
 Printed = tuple[str, str]  # where it comes from, LaTeX
 
@@ -143,6 +144,7 @@ def _printed(dialect: str) -> Iterator[Printed]:
             *_operations(preset, dialect),
             *_names(preset, dialect),
             *_entries(preset, dialect),
+            *_views(preset, dialect),
         ):
             yield f"{where} as {preset.name}", latex
         definition = latex_additive_mask_definition(ADDED, preset, dialect=dialect)
@@ -162,6 +164,8 @@ def _printed(dialect: str) -> Iterator[Printed]:
             sa.formula("dot_product"),
             sa.Program(S=A @ B),
             sa.prove(A.T.T, A),
+            sa.entries(A @ B),
+            sa.per_position(sa.formula("key_padding")),
             sa.derivation("saturation"),
         ):
             whole = shown._repr_latex_()
@@ -236,7 +240,7 @@ def _names(preset: Preset, dialect: str) -> Iterator[Printed]:
 
 
 def _entries(preset: Preset, dialect: str) -> Iterator[Printed]:
-    for form, *_ in test_entries.TABLE:
+    for form, *_ in test_index_forms.TABLE:
         yield "the table of entries", entry_latex(form, preset=preset, dialect=dialect)
     formulas = [
         (f"{name}:{layout}", sa.formula(name, layout=layout).expr)
@@ -247,6 +251,32 @@ def _entries(preset: Preset, dialect: str) -> Iterator[Printed]:
         row, column = place(expr.sizes[0]), place(expr.sizes[1])
         entry = expr.meaning(row, column)
         yield f"{where}, entry", entry_latex(entry, preset=preset, dialect=dialect)
+
+
+def _views(preset: Preset, dialect: str) -> Iterator[Printed]:
+    for name in sa.formulas():
+        for layout in ("column", "row"):
+            formula = sa.formula(name, layout=layout)
+            where = f"{name}:{layout}"
+            parts = (formula.scores, formula.weights) if preset.layout == layout else ()
+            for part in parts:
+                yield f"{where}, written out", sa.entries(part).latex(preset, dialect=dialect)
+            for view in (sa.per_position(formula), sa.shapes(formula)):
+                yield f"{where}, {type(view).__name__}", view.latex(preset, dialect=dialect)
+    for name in NAMES:
+        matrix = sa.matrix(name, n, m)
+        for whole in (matrix, matrix.T @ matrix, matrix @ matrix.T):
+            yield f"the name {name}, entries", sa.entries(whole).latex(preset, dialect=dialect)
+    for where, operation in OPERATIONS.items():
+        whole = operation(A @ B)
+        yield f"{where}, written out", sa.entries(whole).latex(preset, dialect=dialect)
+        yield f"{where}, shapes", sa.shapes(whole).latex(preset, dialect=dialect)
+        if dialect != "github":  # SymPy's own printer knows no dialects
+            yield f"{where}, entry of SymPy", sympy.latex(sa.entry(whole, 0, 0))
+    for size in map(parse_size, SIZES):
+        if size.is_one or size.constant is None or size.constant > 0:
+            whole = sa.matrix("A", size, size)
+            yield f"the size {size}, entries", sa.entries(whole).latex(preset, dialect=dialect)
 
 
 def test_every_kind_of_writing_is_collected() -> None:

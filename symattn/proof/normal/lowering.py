@@ -43,7 +43,7 @@ from symattn.meaning.form import (
     indices_of,
 )
 from symattn.meaning.functions import FUNCTIONS
-from symattn.notation.entries import entry_text
+from symattn.notation.index_forms import entry_text
 from symattn.proof.normal.arithmetic import UndefinedError
 from symattn.proof.normal.atoms import BudgetSpentError, Polynomial
 from symattn.proof.normal.axes import Axes, ConflictingSplitsError, Parts

@@ -28,7 +28,7 @@ from symattn.meaning.form import (
     Truth,
     either,
 )
-from symattn.notation.entries import entry_latex, entry_text
+from symattn.notation.index_forms import entry_latex, entry_text
 from symattn.tags import Size
 
 N, M, D, H = (Size.tag(tag) for tag in ("n", "m", "d", "h"))

@@ -9,15 +9,20 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from symattn.meaning.form import (
+    Add,
     Blocks,
     Entry,
+    Extent,
     Form,
     Index,
     Maximum,
     Mul,
+    Number,
+    Position,
     Softmax,
     Sum,
     Truth,
@@ -32,6 +37,7 @@ from symattn.notation.printer import Written
 from symattn.notation.rows import Binding
 from symattn.notation.terminal import TextPrinter
 from symattn.notation.tex import LatexPrinter
+from symattn.tags import Size
 
 _FREE = "ijklpq"
 _READ_BY_SUM = "jkl"
@@ -44,6 +50,8 @@ def entry_text(
     form: Form,
     names: Mapping[Index, str] | None = None,
     preset: Preset | str | None = None,
+    *,
+    base: int = 0,
 ) -> str:
     """Return an index form as text.
 
@@ -55,9 +63,12 @@ def entry_text(
     >>> entry_text(Sum(c, Mul((Q, K))), {i: "i", j: "j"})
     'Σ_c Q[i,c] K[j,c]'
 
-    ``names`` names the free indices; those without a name get one.
+    ``names`` names the free indices; those without a name get one.  Indices count from ``base``:
+    with 1, a position that is used as a number is one less than its index.
     """
-    return EntryTextPrinter(chosen_preset(preset, form)).begin(form, names or {}).text
+    printer = EntryTextPrinter(chosen_preset(preset, form))
+    printer.base = base
+    return printer.begin(form, names or {}).text
 
 
 def entry_latex(
@@ -66,13 +77,15 @@ def entry_latex(
     preset: Preset | str | None = None,
     *,
     dialect: str = "latex",
+    base: int = 0,
 ) -> str:
     r"""Return an index form as LaTeX, ``\sum_{c} Q_{ic} K_{jc}``.
 
-    ``names`` names the free indices; those without a name get one.  Raises `UnknownNameError` for
-    an unknown preset or dialect.
+    ``names`` names the free indices, those without a name get one; they count from ``base``.
+    Raises `UnknownNameError` for an unknown preset or dialect.
     """
     printer = EntryLatexPrinter(chosen_preset(preset, form), dialect_named(dialect))
+    printer.base = base
     return printer.dialect_of(printer.begin(form, names or {}).text)
 
 
@@ -81,6 +94,8 @@ class EntryRules(ConditionRules):
 
     names: dict[Index, str]
     reserved: set[str]
+    base: int = 0
+    """What indices count from."""
 
     def begin(self, form: Form, names: Mapping[Index, str]) -> Written:
         """Write a form whose free indices have these names."""
@@ -126,7 +141,12 @@ class EntryRules(ConditionRules):
         letters = (_READ_BY_SUM if weighted else "") + _SUMMED
         letter, body = self._bound(form.index, letters, lambda: self.scalar(form.body))
         body = self.held(body, Binding.HADAMARD)
-        return Written(self.big("sum", letter) + " " + body.text, Binding.HADAMARD, True)
+        sign = self.sigma(letter, form.index.size)
+        return Written(sign + " " + body.text, Binding.HADAMARD, True)
+
+    def sigma(self, letter: str, size: Size) -> str:
+        """Write the sign of a sum over an index of that size."""
+        return self.big("sum", letter)
 
     def _max_over(self, form: Maximum) -> Written:
         letter, body = self._bound(form.index, _ALONG, lambda: self.scalar(form.body))
@@ -155,11 +175,66 @@ class EntryRules(ConditionRules):
             written.append(self.block([self.letter(name) for name in letters], inside))
         return self.stacked(written, at)
 
+    # Positions as numbers: counted from 1, each is one less than its index.
+
+    def _position(self, form: Position) -> Written:
+        return self._counted([(False, form)], Fraction(0))
+
+    def _add(self, form: Add) -> Written:
+        if not self.base:
+            return super()._add(form)
+        return self._counted(*_apart(form))
+
+    def _counted(self, terms: Sequence[tuple[bool, Form]], constant: Fraction) -> Written:
+        """Write a sum of positions, other terms and a number."""
+        written: list[tuple[bool, Written]] = []
+        for subtracted, term in terms:
+            if not isinstance(term, Position):
+                written.append((subtracted, self.held(self.scalar(term), Binding.HADAMARD)))
+                continue
+            at = super()._position(term)
+            if _is_read(term):
+                constant += self.base if subtracted else -self.base
+            if len(terms) == 1 and at.text.isdigit() and not subtracted:
+                constant += int(at.text)
+            else:
+                written.append((subtracted, at))
+        if constant or not written:
+            written.append((constant < 0, self._number(Number(abs(constant)))))
+        return self.plus(written) if len(written) > 1 or written[0][0] else written[0][1]
+
+    def _compared(self, left: Form, sign: str, right: Form) -> str:
+        if not self.base:
+            return super()._compared(left, sign, right)
+        # What is added to both sides is said on neither.
+        moved = self._moved(left)
+        return f"{self._shifted(left, moved)} {sign} {self._shifted(right, moved)}"
+
+    def _chained(self, least: Form, middle: Form, most: Form) -> str:
+        moved = self._moved(middle)
+        return " < ".join(self._shifted(form, moved) for form in (least, middle, most))
+
+    def _moved(self, form: Form) -> Fraction:
+        """Return what to add so that a form has no number beside its indices."""
+        terms, constant = _apart(form)
+        return -self._offset(terms) - constant
+
+    def _shifted(self, form: Form, by: Fraction) -> str:
+        terms, constant = _apart(form)
+        return self._counted(terms, constant + by).text
+
+    def _offset(self, terms: Sequence[tuple[bool, Form]]) -> Fraction:
+        """Return what the positions among some terms add to their indices."""
+        positions = (subtracted for subtracted, term in terms if _is_read(term))
+        return Fraction(sum(self.base if subtracted else -self.base for subtracted in positions))
+
     def _truth(self, form: Truth) -> Written:
         return Written(f"[{self.condition(form.condition)}]", Binding.ATOM)
 
     SCALARS: ClassVar = {
         **ConditionRules.SCALARS,
+        Position: _position,
+        Add: _add,
         Entry: _entry,
         Sum: _sum_over,
         Maximum: _max_over,
@@ -241,3 +316,28 @@ def _indices_bound_in(form: Form) -> Iterator[Index]:
             yield part.index
         elif isinstance(part, Blocks):
             yield from (index for block in part.parts for index in indices_of(block.place))
+
+
+def _is_read(term: Form) -> bool:
+    return isinstance(term, Position) and bool(term.at)
+
+
+def _apart(form: Form) -> tuple[list[tuple[bool, Form]], Fraction]:
+    """Take a sum apart: its terms, each with whether it is subtracted, and its number."""
+    match form:
+        case Number(value):
+            return [], value
+        case Extent(size) if size.constant is not None:
+            return [], Fraction(size.constant)
+        case Add(parts):
+            terms, constant = list[tuple[bool, Form]](), Fraction(0)
+            for part in parts:
+                inner, number = _apart(part)
+                terms += inner
+                constant += number
+            return terms, constant
+        case Mul((Number(value), rest)) if value == -1:
+            inner, number = _apart(rest)
+            return [(not subtracted, term) for subtracted, term in inner], -number
+        case _:
+            return [(False, form)], Fraction(0)

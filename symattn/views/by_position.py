@@ -1,0 +1,255 @@
+r"""Attention seen from one position: ``score_ij``, ``a_ij``, ``output_i``, and the outputs stacked.
+
+For the query at position i and the key at position j, counted from 1,
+
+    score_ij = Q_i K_jᵀ / √d_k        the score of the pair
+    a_ij = exp(score_ij) / Σ_t exp(score_it)        its weight, under a mask 0 for other keys
+    output_i = Σ_j a_ij V_j        the weighted sum of the values
+
+and the outputs, one above the other or side by side, are the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+from symattn.errors import NotSupportedError
+from symattn.meaning.form import Apply, Entry, Form, Index, Mul, Place, Power, Sum, Truth, place
+from symattn.nodes import InputMatrix, MatrixProduct, Node, Program, Softmax
+from symattn.nodes.depth import shallow_enough
+from symattn.notation.code import brief
+from symattn.notation.conditions import names_in
+from symattn.notation.displays import latex_aligned
+from symattn.notation.presets import Preset, chosen_preset
+from symattn.notation.readings import Reading, ReadingRules, latex_printer, lowered, text_printer
+from symattn.notation.rows import Binding, Kind, Notation, Printable
+from symattn.notation.terminal import text_sizes
+from symattn.notation.tex import latex_sizes
+from symattn.tags import Size
+from symattn.views.operands import as_steps
+from symattn.views.vectors import Part, Vectors
+from symattn.views.view import View
+from symattn.views.written_out import far_of, indices_shown
+
+_SYMBOL = Notation(Kind.SYMBOL, Binding.ATOM)
+_ONE = Size.of(1)
+_QUERY_LETTERS = "iklpq"
+_KEY_LETTERS = "jtsuv"
+_NO_KEY = "0 where no key is allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """The steps of attention: what is made before, scores, weights, and what they weigh."""
+
+    made: Mapping[str, Node]
+    scores: Node
+    softmax: Softmax
+    values: Node
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line that is printed: what it defines, what that is, its shape, and a remark."""
+
+    left: str
+    right: str
+    shape: tuple[Size, Size] | None = None
+    remark: str = ""
+
+
+class PerPosition(View):
+    """Attention seen from one position; `per_position` returns it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        steps = self._steps = _attention_in(program)
+        axis = steps.softmax.axis
+        sizes = steps.scores.sizes
+        self._queries, self._keys = sizes[1 - axis], sizes[axis]
+        self._query, self._key = place(self._queries), place(self._keys)
+        at = (self._key, self._query) if axis == 0 else (self._query, self._key)
+        vectors = Vectors(program.result)
+        self._score = vectors.entry(steps.scores, *at)
+        value = vectors.line(steps.values, 1 - axis, self._key)
+        if value is None:
+            raise NotSupportedError(f"the values {brief(steps.values)}, one at a time")
+        self._value = value
+        self._made = list(_made_at(steps.made, 1 - axis, (self._score, value), vectors))
+        lines = program.lines.values()
+        forms = (line.meaning(place(line.sizes[0]), place(line.sizes[1])) for line in lines)
+        self._taken = {name for form in forms for name in names_in(form)}
+        self._taken |= {*program, *program.result.tags, "a"}
+
+    def text(self, preset: Preset | str | None = None) -> str:
+        """Return the steps as lines of text."""
+        chosen = chosen_preset(preset, self.program.result)
+        rows = self._rows(text_printer(chosen), "; ", ("⋯", "⋯"), "[{}]")
+        width = max(len(row.left) for row in rows)
+        return "\n".join(
+            f"{row.left.ljust(width)} = {row.right}"
+            + (f"  ({text_sizes(row.shape).replace('×', ' × ')})" if row.shape else "")
+            + (f"  ({row.remark})" if row.remark else "")
+            for row in rows
+        )
+
+    def latex(self, preset: Preset | str | None = None, *, dialect: str = "latex") -> str:
+        r"""Return the steps as an ``aligned`` block of LaTeX."""
+        chosen = chosen_preset(preset, self.program.result)
+        printer = latex_printer(chosen, dialect)
+        dots = (r"\vdots", r"\cdots")
+        rows = self._rows(printer, r" \\ ", dots, r"\begin{{bmatrix}} {} \end{{bmatrix}}")
+        lines: list[tuple[str, str, str]] = []
+        for row in rows:
+            shape = rf" \qquad ({latex_sizes(row.shape, chosen)})" if row.shape else ""
+            lines.append((row.left, row.right + shape, row.remark))
+        return printer.dialect_of(latex_aligned(lines))
+
+    # The lines.
+
+    @shallow_enough("the per-position form")
+    def _rows(
+        self, printer: ReadingRules, below: str, dots: tuple[str, str], brackets: str
+    ) -> list[_Row]:
+        i = next(letter for letter in _QUERY_LETTERS if letter not in self._taken)
+        j = next(letter for letter in _KEY_LETTERS if letter not in self._taken)
+        names = dict.fromkeys(self._query, i) | dict.fromkeys(self._key, j)
+        printer.name_indices(names, self._taken | {i, j})
+        rows = [_Row(printer.write(v).text, printer.write(m).text, m.sizes) for v, m in self._made]
+        rows.append(_Row(self._pair(printer, "score"), printer.write(self._score).text))
+        remark = "" if self._steps.softmax.mask is None else _NO_KEY
+        rows.append(_Row(self._pair(printer, "a"), self._weight(printer, j), remark=remark))
+        output = self._output(self._query)
+        weighted = printer.product([printer.scalar(self._read("a")), printer.write(self._value)])
+        sigma = printer.sigma(printer.letter(j), self._keys) + " " if self._key else ""
+        shown = printer.write(output).text
+        rows.append(_Row(shown, sigma + weighted.text, output.sizes))
+        if self._query:
+            stacked = self._stacked(printer, below, dots)
+            whole = printer.write(self._output(())).text
+            rows.append(_Row(whole, brackets.format(stacked), self.program.result.sizes))
+        return rows
+
+    def _read(self, name: str, key: Place | None = None) -> Entry:
+        """Return a number of the pair, called by a name."""
+        at = self._query, self._key if key is None else key
+        return Entry(name, (self._queries, self._keys), at)
+
+    def _pair(self, printer: ReadingRules, name: str) -> str:
+        return printer.scalar(self._read(name)).text
+
+    def _weight(self, printer: ReadingRules, j: str) -> str:
+        """Write a weight: as softmax over the keys, and as exponentials over their sum."""
+        other = tuple(Index(index.size, "t") for index in self._key)
+        part, whole = self._exponential(self._key), self._exponential(other)
+        for index in reversed(other):
+            whole = Sum(index, whole)
+        lowered_form = printer.scalar(Mul((part, Power(whole, Fraction(-1))))).text
+        if not self._key:
+            return lowered_form
+        mask = self._steps.softmax.mask
+        counts = self._queries, self._keys
+        where = (
+            ""
+            if mask is None
+            else printer.condition(mask.condition(self._query, self._key, counts))
+        )
+        label = printer.big("softmax", printer.letter(j), where)
+        score = printer.scalar(self._read("score"))
+        return f"{printer.applied(label, score, '').text} = {lowered_form}"
+
+    def _exponential(self, key: Place) -> Form:
+        exponential = Apply("exp", self._read("score", key))
+        mask = self._steps.softmax.mask
+        if mask is None:
+            return exponential
+        allowed = mask.condition(self._query, key, (self._queries, self._keys))
+        return Mul((Truth(allowed), exponential))
+
+    def _output(self, at: Place) -> Reading:
+        sizes = self.program.result.sizes
+        axis = self._steps.softmax.axis
+        line = (sizes[0], _ONE) if axis == 0 else (_ONE, sizes[1])
+        return Reading(_SYMBOL, line if at else sizes, label="output", at=at)
+
+    def _stacked(self, printer: ReadingRules, below: str, dots: tuple[str, str]) -> str:
+        axis = self._steps.softmax.axis
+        written: list[str] = []
+        output = self._output(self._query)
+        for at in indices_shown(self._queries):
+            if at is None:
+                written.append(dots[1 - axis])
+                continue
+            printer.name_indices({self._query[0]: str(at)}, self._taken, far_of(at))
+            written.append(printer.write(output).text)
+        return (printer.beside if axis == 0 else below).join(written)
+
+
+def _attention_in(program: Program) -> _Attention:
+    """Find the three steps in a program, or raise `NotSupportedError`."""
+    named = program.named_lines
+    *_, last = named
+
+    def meant(node: Node) -> tuple[Node, str]:
+        line = named.get(node.label) if isinstance(node, InputMatrix) else None
+        return (node, "") if line is None or line.sizes != node.sizes else (line, node.label)
+
+    result = named[last]
+    factors = list(result.operands) if isinstance(result, MatrixProduct) else []
+    matrices = [k for k, factor in enumerate(factors) if isinstance(factor, Node)]
+    for k, axis in zip(matrices[-1:] + matrices[:1], (0, 1), strict=False):
+        weights, called = meant(cast(Node, factors[k]))
+        if len(matrices) > 1 and isinstance(weights, Softmax) and weights.axis == axis:
+            rest = factors[:k] + factors[k + 1 :]
+            values = cast(Node, rest[0]) if len(rest) == 1 else MatrixProduct(*rest)
+            scores, scores_called = meant(weights.matrices[0])
+            made = {n: line for n, line in named.items() if n not in (last, called, scores_called)}
+            return _Attention(made, scores, weights, values)
+    raise NotSupportedError(
+        f"the per-position form of {brief(program.result)}: it is that of values times a softmax, "
+        "V @ softmax(S, axis=0) or softmax(S, axis=1) @ V"
+    )
+
+
+def _made_at(
+    made: Mapping[str, Node], axis: int, used: tuple[Part, ...], vectors: Vectors
+) -> Iterator[tuple[Reading, Printable]]:
+    """Yield each vector that the steps use and that is made in a line, with what it is."""
+    found: dict[str, Reading] = {}
+    pending = list(reversed(used))
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Form):
+            continue
+        if isinstance(part, Reading) and part.at:
+            found.setdefault(part.label, part)
+        pending.extend(reversed(part.parts))
+    for name, line in made.items():
+        vector = found.get(lowered(name) if axis == 1 else name)
+        value = None if vector is None else vectors.line(line, axis, vector.at)
+        if vector is not None and value is not None:
+            yield vector, value
+
+
+@shallow_enough("the per-position form")
+def per_position(f: Any) -> PerPosition:
+    r"""Return attention as it is at one position: a score, a weight, an output, and all outputs.
+
+    >>> import symattn as sa
+    >>> sa.per_position(sa.formula("scaled_dot_product", layout="row"))
+    score[i,j] = Q_i K_jᵀ / √d_k
+    a[i,j]     = softmax_j(score[i,j]) = exp(score[i,j]) / (Σ_{t=1}^m exp(score[i,t]))
+    output_i   = Σ_{j=1}^m a[i,j] V_j  (1 × d_v)
+    output     = [output_1; output_2; ⋯; output_n]  (n × d_v)
+
+    i is the position of the query and j that of the key, counted from 1.  ``f`` is an entry of the
+    catalogue, a program or a formula whose last step is values times a softmax.  It prints as text
+    and as LaTeX, by preset and dialect.  Under a mask a weight has the factor ``[j ≤ i]``, 1 where
+    the key is allowed and 0 elsewhere, and is 0 where none is.
+
+    Raises `NotSupportedError` for a formula of another form.
+    """
+    return PerPosition(as_steps(f, "per_position"))

@@ -1,0 +1,230 @@
+"""Rows, columns and entries of a formula, said in the rows and columns of its matrices.
+
+Column i of ``W X`` is ``W x_i``, row j of ``Kᵀ`` is ``k_jᵀ``, and the entry of ``KᵀWQ`` is
+``k_jᵀ W q_i``.  There is one rule a kind of writing; a kind without a rule, or whose rule finds
+nothing, has no vectors, and its entries are its index form.
+
+Invariant: what a rule returns has the value of the row, column or entry that it stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from symattn.meaning.form import ONE, Form, Place
+from symattn.nodes import Node
+from symattn.notation.conditions import names_in
+from symattn.notation.readings import Reading, is_capital, lowered
+from symattn.notation.rows import Binding, Kind, Notation, Printable
+from symattn.tags import Size
+
+Part = Printable | Form
+
+_ONE = Size.of(1)
+_TRANSPOSE = Notation(Kind.TRANSPOSE, Binding.POWER)
+_PRODUCT = Notation(Kind.PRODUCT, Binding.PRODUCT)
+_FRACTION = Notation(Kind.FRACTION, Binding.PRODUCT)
+_SYMBOL = Notation(Kind.SYMBOL, Binding.ATOM)
+
+
+class Vectors:
+    """Reads one formula, in which matrices have the names in ``taken``."""
+
+    def __init__(self, whole: Node) -> None:
+        named = [node for node in whole.everything() if node.is_input]
+        # A single column v is told from the columns v_1, v_2, … of a matrix V by having no index.
+        self.taken = frozenset(n.label for n in named if not n.sizes[1].is_one)
+
+    def entry(self, node: Node, row: Place, column: Place) -> Part:
+        """Return an entry of a formula, for printers."""
+        rule = _ENTRIES.get(node.notation.kind)
+        found = rule(self, node, row, column) if rule is not None else None
+        return node.meaning(row, column) if found is None else found
+
+    def line(self, node: Node, axis: int, at: Place) -> Printable | None:
+        """Return the column (``axis=1``) or the row (``axis=0``) at a place, or None."""
+        if node.sizes[axis].is_one:
+            return node
+        rule = _LINES.get(node.notation.kind)
+        return None if rule is None else rule(self, node, axis, at)
+
+
+def _sizes_of_line(node: Node, axis: int) -> tuple[Size, Size]:
+    return (_ONE, node.sizes[1]) if axis == 0 else (node.sizes[0], _ONE)
+
+
+def _transposed(part: Printable) -> Printable:
+    """Return the transpose for printers, without two transposes in a row."""
+    if part.notation.kind is Kind.TRANSPOSE:
+        inner = part.parts[0]
+        assert not isinstance(inner, Form)
+        return inner
+    return Reading(_TRANSPOSE, (part.sizes[1], part.sizes[0]), (part,))
+
+
+# Lines: rules take a node, the axis that is read, and where.
+
+
+def _line_of_symbol(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    sizes = _sizes_of_line(node, axis)
+    if axis == 1:
+        label = lowered(node.label)
+        another = label != node.label and label in read.taken
+        return None if another else Reading(_SYMBOL, sizes, label=label, at=at)
+    # A row keeps the capital, which tells it from a column.
+    return Reading(_SYMBOL, sizes, label=node.label, at=at) if is_capital(node.label) else None
+
+
+def _line_of_transpose(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    inner = read.line(node.matrices[0], 1 - axis, at)
+    return None if inner is None else _transposed(inner)
+
+
+def _line_of_product(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    ends = node.matrices[0] if axis == 0 else node.matrices[-1]
+    line = read.line(ends, axis, at)
+    if line is None:
+        return None
+    parts: list[Part] = list(node.parts)
+    matrices = [k for k, part in enumerate(parts) if not isinstance(part, Form)]
+    parts[matrices[0] if axis == 0 else matrices[-1]] = line
+    return Reading(node.notation, _sizes_of_line(node, axis), tuple(parts))
+
+
+def _line_of_each(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    """Read every part alike: sums, entrywise products, functions, what is over a scalar."""
+    parts: list[Part] = []
+    for part in node.parts:
+        line = read.line(part, axis, at) if isinstance(part, Node) else part
+        if line is None:
+            return None
+        parts.append(line)
+    return Reading(node.notation, _sizes_of_line(node, axis), tuple(parts), node.label, node.axis)
+
+
+def _line_along(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    """Read a softmax of columns in a column, parts one on top of the other in a column."""
+    along = node.axis != axis and node.mask is None
+    return _line_of_each(read, node, axis, at) if along else None
+
+
+def _line_of_ones(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    return Reading(node.notation, _sizes_of_line(node, axis))
+
+
+_LINES: Mapping[Kind, Callable[[Vectors, Node, int, Place], Printable | None]] = MappingProxyType(
+    {
+        Kind.SYMBOL: _line_of_symbol,
+        Kind.TRANSPOSE: _line_of_transpose,
+        Kind.PRODUCT: _line_of_product,
+        Kind.SUM: _line_of_each,
+        Kind.HADAMARD: _line_of_each,
+        Kind.NEGATION: _line_of_each,
+        Kind.FRACTION: _line_of_each,
+        Kind.FUNCTION: _line_of_each,
+        Kind.SOFTMAX: _line_along,
+        Kind.CONCAT: _line_along,
+        Kind.ONES: _line_of_ones,
+    }
+)
+
+
+# Entries: rules take a node, and where in its rows and columns.
+
+
+def _entry_of_transpose(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    return read.entry(node.matrices[0], column, row)
+
+
+def _entry_of_product(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    parts: list[Part] = list(node.parts)
+    matrices = [k for k, part in enumerate(parts) if not isinstance(part, Form)]
+    if len(matrices) == 1:
+        parts[matrices[0]] = read.entry(node.matrices[0], row, column)
+    else:
+        first, last = read.line(node.matrices[0], 0, row), read.line(node.matrices[-1], 1, column)
+        if first is None or last is None:
+            return None
+        parts[matrices[0]], parts[matrices[-1]] = first, last
+    return Reading(_PRODUCT, (_ONE, _ONE), tuple(parts))
+
+
+def _entry_of_each(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    parts = tuple(
+        read.entry(part, row, column) if isinstance(part, Node) else part for part in node.parts
+    )
+    return Reading(node.notation, (_ONE, _ONE), parts, node.label, node.axis)
+
+
+def _entry_of_hadamard(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    """Read a product entry by entry as one of numbers, with reciprocals below a line."""
+    above: list[Part] = []
+    below: list[Part] = []
+    for factor in node.matrices:
+        inverse = factor.notation.kind is Kind.FUNCTION and factor.label == "reciprocal"
+        inside = factor.matrices[0] if inverse else factor
+        (below if inverse else above).append(read.entry(inside, row, column))
+    return _over(_times(above), _times(below)) if below else _times(above)
+
+
+def _times(factors: list[Part]) -> Part:
+    if not factors:
+        return ONE
+    return factors[0] if len(factors) == 1 else Reading(_PRODUCT, (_ONE, _ONE), tuple(factors))
+
+
+def _over(above: Part, below: Part) -> Part:
+    return Reading(_FRACTION, (_ONE, _ONE), (above, below))
+
+
+def _entry_of_pairs(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    body, q, k, queries, keys = node.parts
+    assert node.axis is not None
+    places = (column, row) if node.axis == 1 else (row, column)
+    vectors: dict[str, Printable] = {}
+    for vector, data, at in zip((q, k), (queries, keys), places, strict=True):
+        assert isinstance(vector, Node)
+        assert isinstance(data, Node)
+        line = read.line(data, node.axis, at)
+        if line is None:
+            return None
+        vectors[vector.label] = line if node.axis == 1 else _transposed(line)
+    assert isinstance(body, Node)
+    return _with_vectors(read.entry(body, (), ()), vectors)
+
+
+def _with_vectors(part: Part, read: Mapping[str, Printable]) -> Part | None:
+    """Return the score of one pair with its vectors in it, or None where it is read by entries."""
+    if isinstance(part, Form):
+        return None if set(names_in(part)) & set(read) else part
+    if part.notation.kind is Kind.SYMBOL:
+        return read.get(part.label, part)
+    inside: list[Part] = []
+    for inner in part.parts:
+        changed = _with_vectors(inner, read)
+        if changed is None:
+            return None
+        inside.append(changed)
+    if part.notation.kind is Kind.TRANSPOSE and not isinstance(inside[0], Form):
+        return _transposed(inside[0])
+    return Reading(part.notation, part.sizes, tuple(inside), part.label, part.axis, part.mask)
+
+
+def _entry_of_ones(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    return ONE
+
+
+_ENTRIES: Mapping[Kind, Callable[[Vectors, Node, Place, Place], Part | None]] = MappingProxyType(
+    {
+        Kind.TRANSPOSE: _entry_of_transpose,
+        Kind.PRODUCT: _entry_of_product,
+        Kind.SUM: _entry_of_each,
+        Kind.HADAMARD: _entry_of_hadamard,
+        Kind.NEGATION: _entry_of_each,
+        Kind.FRACTION: _entry_of_each,
+        Kind.FUNCTION: _entry_of_each,
+        Kind.PAIRS: _entry_of_pairs,
+        Kind.ONES: _entry_of_ones,
+    }
+)
