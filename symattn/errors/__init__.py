@@ -1,0 +1,81 @@
+"""Every error that symattn raises, each holding its facts and composing its own message.
+
+An error is a value: a caller reads `error.position` or `error.tags` rather than taking a message
+apart, and the message is written in one place, from those facts, in `__init__`. Everything derives
+from `SymattnError`, and also from the built-in class that says what kind of mistake it was
+(`ValueError`, `LookupError`), so that code which has never heard of symattn still catches it.
+
+The invariant: an error survives copying and pickling with its facts and message unchanged.
+
+Read `root` first; the others are by what went wrong: `sizes`, `names`, `formulas`, `calls`.
+"""
+
+from symattn.errors.calls import (
+    BackendError,
+    CallError,
+    InputError,
+    InputShapeError,
+    ScalarError,
+    SignatureError,
+)
+from symattn.errors.formulas import (
+    AlignmentError,
+    AxisError,
+    EntryError,
+    FamilyIndexError,
+    HeadsError,
+    MaskError,
+    MinusInfinityError,
+    NotAnOperandError,
+    ShapeError,
+    UndefinedPointError,
+)
+from symattn.errors.names import (
+    NameSyntaxError,
+    SymbolClashError,
+    TextRefusedError,
+)
+from symattn.errors.root import (
+    AttributeRefusedError,
+    InternalError,
+    NotSupportedError,
+    OperationRefusedError,
+    SymattnError,
+    UnknownNameError,
+)
+from symattn.errors.sizes import (
+    RelationError,
+    SizeError,
+    SizeSyntaxError,
+)
+
+__all__ = [
+    "AlignmentError",
+    "AttributeRefusedError",
+    "AxisError",
+    "BackendError",
+    "CallError",
+    "EntryError",
+    "FamilyIndexError",
+    "HeadsError",
+    "InputError",
+    "InputShapeError",
+    "InternalError",
+    "MaskError",
+    "MinusInfinityError",
+    "NameSyntaxError",
+    "NotAnOperandError",
+    "NotSupportedError",
+    "OperationRefusedError",
+    "RelationError",
+    "ScalarError",
+    "ShapeError",
+    "SignatureError",
+    "SizeError",
+    "SizeSyntaxError",
+    "SymattnError",
+    "SymbolClashError",
+    "TextRefusedError",
+    "UndefinedPointError",
+    "UnknownNameError",
+]
