@@ -17,8 +17,6 @@ __version__ = "0.1.0"
 _READING_ORDER = (
     # Sizes: tags, and the relations between them
     ("symattn.nodes", "dim dims assuming"),
-    # An index over an axis, to read one entry or one head
-    ("symattn.nodes", "index"),
     # What a formula is made of
     ("symattn.nodes", "matrix vector scalar ones identity"),
     # Operations; `@`, `*`, `+`, `-`, `/` and `.T` are written as they are

@@ -7,7 +7,7 @@ from `SymattnError`, and also from the built-in class that says what kind of mis
 
 The invariant: an error survives copying and pickling with its facts and message unchanged.
 
-Read `root` first; the others are by what went wrong: `sizes`, `names`, `formulas`, `calls`.
+Read `root` first; the others are by what went wrong: `sizes`, `names`, `expressions`, `calls`.
 """
 
 from symattn.errors.calls import (
@@ -18,7 +18,7 @@ from symattn.errors.calls import (
     ScalarError,
     SignatureError,
 )
-from symattn.errors.formulas import (
+from symattn.errors.expressions import (
     AlignmentError,
     AxisError,
     EntryError,
