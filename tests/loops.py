@@ -255,6 +255,93 @@ def encoder_decoder_context(s: Any, H: Vectors, W_a: Any, U_a: Any, v: Any) -> V
     return bahdanau(s, H, H, W_a, U_a, v)
 
 
+# Heads, from the entries of each: families are lists of weights, one a head, as tokens are lists.
+
+
+def applied(weight: Any, tokens: Vectors, bias: Any = None) -> Vectors:
+    """W x + b for every token x."""
+    return [
+        [inner(row, x) + (bias[c] if bias is not None else 0.0) for c, row in enumerate(weight)]
+        for x in tokens
+    ]
+
+
+def scaled(queries: Vectors, keys: Vectors, values: Vectors) -> Vectors:
+    root = math.sqrt(len(queries[0]))
+    return attended(queries, keys, values, lambda q, k: inner(k, q) / root)
+
+
+def mixed(heads: list[Vectors], W_O: Any, bias: Any = None) -> Vectors:
+    """W_O [head_1; …; head_h], the features of each token's heads one head after another."""
+    stacked = [[c for head in heads for c in head[i]] for i in range(len(heads[0]))]
+    return applied(W_O, stacked, bias)
+
+
+@by_tokens
+def multi_head_attention(X: Vectors, W_Q: Any, W_K: Any, W_V: Any, W_O: Any) -> Vectors:
+    return of_heads(X, X, W_Q, W_K, W_V, W_O)
+
+
+@by_tokens
+def multi_head_cross_attention(
+    X: Vectors, Y: Vectors, W_Q: Any, W_K: Any, W_V: Any, W_O: Any
+) -> Vectors:
+    return of_heads(X, Y, W_Q, W_K, W_V, W_O)
+
+
+def of_heads(X: Vectors, Y: Vectors, W_Q: Any, W_K: Any, W_V: Any, W_O: Any) -> Vectors:
+    heads = [
+        scaled(applied(w_q, X), applied(w_k, Y), applied(w_v, Y))
+        for w_q, w_k, w_v in zip(W_Q, W_K, W_V, strict=True)
+    ]
+    return mixed(heads, W_O)
+
+
+@by_tokens
+def multi_query(X: Vectors, W_Q: Any, W_K: Any, W_V: Any, W_O: Any) -> Vectors:
+    keys, values = applied(W_K, X), applied(W_V, X)
+    return mixed([scaled(applied(w_q, X), keys, values) for w_q in W_Q], W_O)
+
+
+@by_tokens
+def grouped_query(X: Vectors, W_Q: Any, W_K: Any, W_V: Any, W_O: Any) -> Vectors:
+    """W_Q[a][b] belongs to head b of group a; the heads of a group stand together."""
+    heads = [
+        scaled(applied(w_q, X), applied(w_k, X), applied(w_v, X))
+        for of_group, w_k, w_v in zip(W_Q, W_K, W_V, strict=True)
+        for w_q in of_group
+    ]
+    return mixed(heads, W_O)
+
+
+Packed = Sequence[Any]
+"""W_Q, b_Q, W_K, b_K, W_V, b_V, W_O, b_O; without biases the weights alone."""
+
+
+def packed(X: Vectors, Y: Vectors, learned: Packed, h: int) -> Vectors:
+    """Head i takes the features from i·d_k on, d_k of them, of queries, keys and values."""
+    (w_q, b_q), (w_k, b_k), (w_v, b_v), (w_o, b_o) = (
+        zip(learned[::2], learned[1::2], strict=True)
+        if len(learned) == 8
+        else ((weight, None) for weight in learned)
+    )
+    made = applied(w_q, X, b_q), applied(w_k, Y, b_k), applied(w_v, Y, b_v)
+    d_k = len(w_q) // h
+    heads = [
+        scaled(*([token[i * d_k : (i + 1) * d_k] for token in of_all] for of_all in made))
+        for i in range(h)
+    ]
+    return mixed(heads, w_o, b_o)
+
+
+def packed_multi_head(x: Array, *learned: Array, h: int) -> Array:
+    return np.array(packed(x.T.tolist(), x.T.tolist(), [p.tolist() for p in learned], h)).T
+
+
+def packed_multi_head_cross(x: Array, y: Array, *learned: Array, h: int) -> Array:
+    return np.array(packed(x.T.tolist(), y.T.tolist(), [p.tolist() for p in learned], h)).T
+
+
 CATALOGUE: dict[str, Callable[..., Array]] = {
     loops.__name__: loops
     for loops in (
@@ -262,6 +349,8 @@ CATALOGUE: dict[str, Callable[..., Array]] = {
         *(cosine, softcap, alibi, additive_bias, single_query, encoder_decoder_context),
         *(self_attention, cross_attention),
         *(causal_self_attention, sliding_window, key_padding),
+        *(multi_head_attention, multi_head_cross_attention),
+        *(packed_multi_head, packed_multi_head_cross, grouped_query, multi_query),
     )
 }
 """The loops of every formula of the catalogue, by its name."""

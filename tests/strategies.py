@@ -4,7 +4,9 @@
 written here directly and independently of the laws that the package knows; `mutated_pairs` makes
 one of the mistakes that people make, which usually, but not always, changes the meaning.
 
-Sizes are the tags d_k, d_v, n and m (and 1); there are inputs of every shape in them.
+Sizes are the tags d_k, d_v, n and m (and 1); there are inputs of every shape in them.  Under a sum
+over heads or a product of stacked heads there are members of families of every shape as well; two
+letters run over the h heads, so that one is often bound inside where it is bound already.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +19,12 @@ from hypothesis import strategies as st
 import symattn.nodes as sa
 from symattn.errors import AxisError, MinusInfinityError
 from symattn.nodes.core import Node
+from symattn.nodes.indices import AxisIndex
 from symattn.nodes.sizes import expression_of
 from symattn.tags import Size
 
-d_k, d_v, n, m = sa.dims("d_k d_v n m")
+d_k, d_v, n, m, h = sa.dims("d_k d_v n m h")
+LETTERS = (sa.index("i", h), sa.index("k", h))
 c = sa.scalar("c")
 tau = sa.scalar("tau", positive=True)
 phi = sa.function("phi")
@@ -48,7 +52,9 @@ DIVISORS: tuple[Any, ...] = (
     *(sympy.sqrt(d_k), d_k, sympy.sqrt(n), tau, sympy.sqrt(tau), c, d_k + tau),
 )
 
-Operation = Callable[[st.DrawFn, Callable[[Shape], Node], Shape], Node]
+Operation = Callable[[st.DrawFn, Callable[..., Node], Shape], Node]
+"""Draws an operation of a shape, given how its parts are drawn: ``part(shape)``, and
+``part(shape, i)`` where the index i is bound around it."""
 
 
 def shape_of(node: Node) -> Shape:
@@ -66,6 +72,12 @@ def leaves(shape: Shape) -> Sequence[Node]:
     if shape[0] == shape[1]:
         found.append(sa.identity(shape[0]))
     return found
+
+
+def members(shape: Shape, indices: Sequence[AxisIndex]) -> list[Node]:
+    """The member of a family of that shape at each of the indices."""
+    label = "F" + "".join(str(AXES.index(axis)) for axis in shape)
+    return [sa.family(label, h, *shape)[index] for index in indices]
 
 
 def _product(draw: st.DrawFn, part: Callable[[Shape], Node], shape: Shape) -> Node:
@@ -165,7 +177,34 @@ def _under_additive_mask(draw: st.DrawFn, part: Callable[[Shape], Node], shape: 
     return sa.exp(scores) if draw(st.integers(0, 2)) == 0 else sa.softmax(scores, axis=axis)
 
 
+def _sum_over(draw: st.DrawFn, part: Callable[..., Node], shape: Shape) -> Node:
+    index = draw(st.sampled_from(LETTERS))
+    return sa.sum_over(part(shape, index), index)
+
+
+def _product_of_heads(draw: st.DrawFn, part: Callable[..., Node], shape: Shape) -> Node:
+    """Heads side by side times heads one on top of the other, or times a matrix."""
+    first, second = draw(st.sampled_from(LETTERS)), draw(st.sampled_from(LETTERS))
+    axis = draw(st.sampled_from(AXES))
+    left = sa.heads(part((shape[0], axis), first), first, axis=1)
+    if draw(st.booleans()):
+        right = sa.heads(part((axis, shape[1]), second), second, axis=0)
+    else:
+        label = "P" + "".join(str(AXES.index(one)) for one in (axis, shape[1]))
+        right = sa.matrix(label, h * axis, shape[1])
+    return left @ right
+
+
+def _blocks(draw: st.DrawFn, part: Callable[..., Node], shape: Shape) -> Node:
+    """Block i of all heads, taken of the stack or of something made of it."""
+    axis, (outer, inner) = draw(st.sampled_from((0, 1))), draw(st.permutations(LETTERS))
+    stacked = sa.heads(part(shape, inner), inner, axis=axis)
+    of_all = draw(st.sampled_from((lambda x: x, sa.tanh, lambda x: sa.softmax(x, axis=axis))))
+    return sa.sum_over(sa.head(of_all(stacked), outer, axis=axis), outer)
+
+
 OPERATIONS: tuple[Operation, ...] = (
+    *(_sum_over, _product_of_heads, _blocks),
     *(_product, _product, _product, _sum, _sum),
     lambda draw, part, shape: part((shape[1], shape[0])).T,
     lambda draw, part, shape: sa.softmax(part(shape), axis=draw(st.sampled_from((0, 1)))),
@@ -187,15 +226,24 @@ def shapes(draw: st.DrawFn) -> Shape:
 
 
 @st.composite
-def expressions(draw: st.DrawFn, depth: int = 4, shape: Shape | None = None) -> Node:
-    """Draw a well-shaped formula of at most that depth, of that shape if one is given."""
+def expressions(
+    draw: st.DrawFn,
+    depth: int = 4,
+    shape: Shape | None = None,
+    indices: tuple[AxisIndex, ...] = (),
+) -> Node:
+    """Draw a well-shaped formula of at most that depth, of that shape if one is given.
+
+    The ``indices`` are those that are bound around it.
+    """
     wanted = draw(shapes()) if shape is None else shape
 
-    def part(of: Shape) -> Node:
-        return draw(expressions(depth - 1, of))
+    def part(of: Shape, *bound: AxisIndex) -> Node:
+        return draw(expressions(depth - 1, of, tuple(dict.fromkeys((*indices, *bound)))))
 
     if depth <= 1 or (depth <= 3 and draw(st.integers(0, 5)) == 0):
-        return draw(st.sampled_from(leaves(wanted)))
+        ours = members(wanted, indices)
+        return draw(st.sampled_from(ours if ours and draw(st.booleans()) else leaves(wanted)))
     return draw(st.sampled_from(OPERATIONS))(draw, part, wanted)
 
 
@@ -358,7 +406,57 @@ def _added_and_taken_away(draw: st.DrawFn, node: Node) -> Node | None:
     return node + other - other
 
 
+def _sum_of_heads(draw: st.DrawFn, node: Node) -> Node | None:
+    """Σ_i of a sum, of a product with a constant, and of a constant."""
+    if not isinstance(node, sa.SumOver):
+        return None
+    (inside,), index = node.matrices, node.index
+    if index not in inside.indices:
+        return sa.MatrixProduct(h, inside)
+    if isinstance(inside, sa.MatrixSum):
+        terms = [sa.sum_over(term, index) for term in inside.matrices]
+        return sum(terms[1:], terms[0])
+    if isinstance(inside, sa.MatrixProduct) and len(inside.matrices) == 2 == len(inside.operands):
+        left, right = inside.matrices
+        if index not in right.indices:
+            return sa.sum_over(left, index) @ right
+        if index not in left.indices:
+            return left @ sa.sum_over(right, index)
+        return sa.heads(left, index, axis=1) @ sa.heads(right, index, axis=0)
+    return None
+
+
+def _sum_taken_in(draw: st.DrawFn, node: Node) -> Node | None:
+    """(Σ_i A) B as Σ_i A B, where B does not read i."""
+    if not (isinstance(node, sa.MatrixProduct) and len(node.matrices) == 2 == len(node.operands)):
+        return None
+    left, right = node.matrices
+    if isinstance(left, sa.SumOver) and left.index not in right.indices:
+        return sa.sum_over(left.matrices[0] @ right, left.index)
+    if isinstance(right, sa.SumOver) and right.index not in left.indices:
+        return sa.sum_over(left @ right.matrices[0], right.index)
+    return None
+
+
+def _turned_heads(draw: st.DrawFn, node: Node) -> Node | None:
+    """The transpose inside: heads stand in the other direction."""
+    if not isinstance(node, sa.Heads | sa.Head):
+        return None
+    (inside,), axis = node.matrices, node.axis
+    call = sa.heads if isinstance(node, sa.Heads) else sa.head
+    return call(inside.T, node.index, axis=1 - axis).T
+
+
+def _there_and_back(draw: st.DrawFn, node: Node) -> Node | None:
+    """Block i of all heads is head i."""
+    if not node.indices:
+        return None
+    index, axis = draw(st.sampled_from(node.indices)), draw(st.sampled_from((0, 1)))
+    return sa.head(sa.heads(node, index, axis=axis), index, axis=axis)
+
+
 REWRITINGS: tuple[Rewriting, ...] = (
+    *(_sum_of_heads, _sum_taken_in, _turned_heads, _there_and_back),
     _reversed_product,
     _distributed,
     _reassociated,
@@ -504,7 +602,36 @@ def _identity_for_ones(draw: st.DrawFn, node: Node) -> Node | None:
     return None
 
 
+def _other_letter(draw: st.DrawFn, node: Node) -> Node | None:
+    """Another head than the one that is meant; it may be one that is bound further out."""
+    if not isinstance(node, sa.Member | sa.Head) or len(node.reads) != 1:
+        return None
+    (other,) = (letter for letter in LETTERS if letter != node.reads[0])
+    if isinstance(node, sa.Head):
+        return sa.head(node.matrices[0], other, axis=node.axis)
+    return node.source[other]
+
+
+def _sums_of_factors(draw: st.DrawFn, node: Node) -> Node | None:
+    """Σ A_i Σ B_i for Σ A_i B_i."""
+    if not isinstance(node, sa.SumOver):
+        return None
+    (inside,) = node.matrices
+    if not isinstance(inside, sa.MatrixProduct | sa.Hadamard) or len(inside.matrices) != 2:
+        return None
+    terms = iter([sa.sum_over(factor, node.index) for factor in inside.matrices])
+    return inside.rebuilt(lambda _: next(terms))
+
+
+def _uncounted(draw: st.DrawFn, node: Node) -> Node | None:
+    """What does not depend on i for Σ_i of it."""
+    if not isinstance(node, sa.SumOver) or node.index in node.matrices[0].indices:
+        return None
+    return node.matrices[0]
+
+
 MISTAKES: tuple[Rewriting, ...] = (
+    *(_other_letter, _other_letter, _sums_of_factors, _uncounted),
     _other_axis,
     _other_mask,
     _dropped_mask,

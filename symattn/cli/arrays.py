@@ -151,7 +151,7 @@ def arrays_of_file(
             name,
             array,
             dtype if name in names else None,
-            len(_axes(names[name]) if name in names else array_sizes(COMPARED[name](formula))),
+            _axes(names[name]) if name in names else array_sizes(COMPARED[name](formula)),
         )
         for name, array in held.items()
     }
@@ -231,15 +231,16 @@ def _solved(
     return {dim.name: solved[dim.name] for dim in formula.dims}
 
 
-def _checked(name: str, array: Array, dtype: str | None, axes: int) -> Array:
+def _checked(name: str, array: Array, dtype: str | None, axes: Sequence[Size]) -> Array:
     """Return a matrix of finite floats in a dtype, its own if there is none; raise if it is not."""
     if array.dtype.name not in _DTYPES or not array.dtype.isnative:
         raise Refused(
             f"{name} has dtype {array.dtype}; a formula runs on {', '.join(_DTYPES)} "
             "(convert with .astype)"
         )
-    if array.ndim != axes:
-        needs = {1: "a vector has one", 2: "a matrix has two"}.get(axes, f"it takes {axes}")
+    if array.ndim != len(axes):
+        several = f"it takes ({', '.join(map(str, axes))})"
+        needs = {1: "a vector has one", 2: "a matrix has two"}.get(len(axes), several)
         raise Refused(f"{name} has {array.ndim} axes, of sizes {array.shape}; {needs}")
     if not array.size:
         raise Refused(f"{name} is empty, of sizes {array.shape}")

@@ -8,7 +8,7 @@ from symattn.cli.arguments import formula_named
 from symattn.cli.printing import display, print_json, section
 from symattn.notation.layouts import other_layout
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.terminal import text, text_shape
+from symattn.notation.terminal import text, text_space
 from symattn.notation.tex import latex
 from symattn.proof import Proof, Translation, prove, translate
 from symattn.variants.layouts import layout_named
@@ -97,7 +97,7 @@ def translation_as_text(result: Translation, preset: Preset | str | None = None)
     verdict = f"In {result.to} layout ({result.proof.verdict})"
     rows = chosen_preset(preset, result.expr)
     matrices = [
-        f"{text_shape(twin.label, twin.sizes, rows)} stands for {text(form)}"
+        f"{text(twin, rows)} ∈ {text_space(twin.sizes, rows)} stands for {text(form)}"
         for twin, form in result.inputs.items()
     ]
     return [

@@ -17,7 +17,7 @@ from symattn.codegen.signature import ArrayInput, Signature
 from symattn.codegen.steps import Names, axes_text
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
-from symattn.nodes import Elementwise, Node, Program, Softmax, Transposed
+from symattn.nodes import Elementwise, Node, Program, Softmax, SumOver, Transposed
 from symattn.nodes.arrays import ArrayContext, lifted, scalar_code
 from symattn.nodes.indices import AxisIndex
 from symattn.notation.names import identifier
@@ -91,7 +91,7 @@ class _Emitter:
 
     def is_masked(self, node: Node) -> bool:
         node = self.plan.standing.get(node, node)
-        while isinstance(node, Transposed):
+        while node.is_view or isinstance(node, SumOver):  # zeros of every head stay zeros
             node = self.plan.standing.get(node.matrices[0], node.matrices[0])
         if isinstance(node, Elementwise):  # an exp
             return node.matrices[0].has_minus_infinity

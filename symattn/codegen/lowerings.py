@@ -72,7 +72,7 @@ class Writer(Protocol):
         ...
 
     def is_masked(self, node: Node) -> bool:
-        """Tell whether a node is weights under a mask, or their transpose."""
+        """Tell whether a node is weights under a mask, their transpose, or those of all heads."""
         ...
 
     def write(self, statement: str, comment: str = "") -> None:

@@ -138,7 +138,7 @@ class _Layout:
 
     def memory(self, node: Node) -> Node:
         """Return the node that made the memory in which a node lies: a step, or an input."""
-        while isinstance(node, Transposed) or node in self.in_place:
+        while node.is_view or node in self.in_place:
             node = self.in_place[node] if node in self.in_place else self.operands(node)[0]
         return node
 

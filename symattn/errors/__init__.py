@@ -79,3 +79,7 @@ __all__ = [
     "UndefinedPointError",
     "UnknownNameError",
 ]
+
+# A traceback names an error as a program catches it.
+for _error in (globals()[name] for name in __all__):
+    _error.__module__ = __name__

@@ -57,6 +57,7 @@ class Transposed(Node):
     """``Xᵀ``, kept as written."""
 
     notation = Notation(Kind.TRANSPOSE, Binding.POWER)
+    is_view = True
 
     @classmethod
     def _accept(cls, operand: Any) -> Arguments:

@@ -215,7 +215,14 @@ def arranged(
 
 
 def index_order(root: Node) -> tuple[AxisIndex, ...]:
-    """Return the indices of a formula, free ones first, then those that are bound further out."""
+    """Return the indices of a formula, free ones first, then those that are bound further out.
+
+    >>> import symattn as sa
+    >>> h, g, n = sa.dims("h g n")
+    >>> W, i, j = sa.family("W", (g, h), n, n), sa.index("i", h), sa.index("j", g)
+    >>> index_order(sa.sum_over(W[j, i], i)), index_order(sa.sum_over(sa.sum_over(W[j, i], j), i))
+    ((j, i), (i, j))
+    """
     bound = (index for node in reversed(tuple(root.walk())) for index in node.binds)
     return tuple(dict.fromkeys((*root.indices, *bound)))
 
@@ -261,8 +268,8 @@ def nested(root: Node, known: Mapping[Node, str], context: ArrayContext) -> str:
         matrices = iter(node.matrices)
 
         def operand(matrix: Node, node: Node = node) -> str:
-            # What is given has the axes of everything around it.
-            has = node.inner_indices if matrix in known else matrix.indices
+            # What is given has the axes of everything around it, and so has what is made of it.
+            has = node.inner_indices if known else matrix.indices
             return lifted(code[matrix], has, node.inner_indices, context)
 
         if node.bodies:  # the parts of a score are its body's, its operands are matrices

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, ClassVar, Protocol, Self
 
 import sympy
@@ -103,7 +104,10 @@ def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset
     """Return the tags and the scalars of operands; raise if one name is two of them."""
     tags: dict[str, None] = {}
     scalars: set[Scalar] = set()
-    for operand in operands:
+    single = (
+        operand.args if isinstance(operand, sympy.Tuple) else (operand,) for operand in operands
+    )
+    for operand in chain.from_iterable(single):
         if isinstance(operand, Node):
             tags.update(dict.fromkeys(operand.tags))
             scalars |= operand._scalars
@@ -283,6 +287,8 @@ class Node(Operators, WrittenExpr):
 
     is_input: ClassVar[bool] = False
     """Whether the node is an input: a named matrix."""
+    is_view: ClassVar[bool] = False
+    """Whether its array may lie in the memory of its operand's."""
     is_sized: ClassVar[bool] = False
     """Whether the arguments of the node are sizes (ones, an identity) rather than operands."""
 

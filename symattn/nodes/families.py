@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn, cast
 import sympy
 from sympy.core.symbol import Str
 
-from symattn.errors import FamilyIndexError, OperationRefusedError
+from symattn.errors import FamilyIndexError, NotAnOperandError, OperationRefusedError
 from symattn.meaning.form import Entry, Form, Place
 from symattn.nodes.arrays import ArrayContext, arranged
 from symattn.nodes.core import Agreement, Arguments, Node
@@ -36,7 +36,8 @@ class Family:
     name: str
     sizes: tuple[Size, ...]
 
-    not_an_operand: ClassVar[str] = "it is a family of matrices; write one of them, W[i]"
+    __array_ufunc__: ClassVar[None] = None
+    """NumPy is to leave operators to this class, which refuses them."""
 
     @property
     def label(self) -> str:
@@ -62,6 +63,18 @@ class Family:
     def dims(self) -> tuple[Dim, ...]:
         """Its tags, in order of appearance."""
         return tuple(map(Dim, self.tags))
+
+    @property
+    def not_an_operand(self) -> str:
+        """Why it cannot stand in a formula."""
+        return f"it is a family of matrices; write one of them, such as {identifier(self.name)}[i]"
+
+    def _refused(self, *_others: Any) -> NoReturn:
+        raise NotAnOperandError(brief(self), self.not_an_operand)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refused
+    __matmul__ = __rmatmul__ = __truediv__ = __rtruediv__ = __pow__ = _refused
+    __neg__ = __pos__ = _refused
 
     def __getitem__(self, index: Any) -> Member:
         indices = index if isinstance(index, tuple) else (index,)

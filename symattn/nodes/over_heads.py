@@ -77,6 +77,7 @@ class Heads(_OverIndex):
     """``Concat_i(E)``; build one with `heads`."""
 
     notation = Notation(Kind.HEADS, Binding.ATOM)
+    is_view = True
 
     @classmethod
     def _accept(cls, body: Any, index: Any, axis: Any) -> Arguments:
@@ -115,8 +116,13 @@ class Heads(_OverIndex):
         """Return the heads with their axis merged into that of the rows or of the columns."""
         rows, columns = (size_code(size, context) for size in self.sizes)
         turned = ".swapaxes(-3, -2)" if self.axis == 1 else ""
+        if self.index in self.inner_indices:
+            each = _at_end(self, operands[0], context)
+        else:
+            count = size_code(self.index.size, context)
+            each = f"{operands[0]}[..., None, :, :].repeat({count}, -3)"
         return _let(
-            _at_end(self, operands[0], context),
+            each,
             lambda x: f"{x}{turned}.reshape({x}.shape[:-3] + ({rows}, {columns}))",
         )
 
@@ -154,6 +160,7 @@ class Head(_OverIndex):
     """Block i of an axis; build one with `head`."""
 
     notation = Notation(Kind.HEAD, Binding.POWER)
+    is_view = True
 
     @classmethod
     def _accept(cls, whole: Any, index: Any, axis: Any) -> Arguments:
@@ -207,7 +214,8 @@ class Head(_OverIndex):
             return arranged(code, (*axes, self.index), self.indices, context)
         # The block of each value's own matrix: a diagonal, which comes out as the last axis.
         at = axes.index(self.index) - len(axes) - 3
-        moved = f"{context.call('moveaxis')}({code}.diagonal(axis1={at}, axis2=-3), -1, -3)"
+        diagonal = f"{code}.diagonal(axis1={at}, axis2=-3).copy()"  # it would be read-only
+        moved = f"{context.call('moveaxis')}({diagonal}, -1, -3)"
         others = tuple(index for index in axes if index != self.index)
         return arranged(moved, (*others, self.index), self.indices, context)
 

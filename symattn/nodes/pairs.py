@@ -186,6 +186,8 @@ class Pairwise(Node):
 
         ``known`` holds the source of parts that are computed already, with all pairs as batch axes.
         """
+        if any(part.binds or (part.reads and not part.is_input) for part in self.body.everything()):
+            raise NotSupportedError("array code for heads that are put together inside a score")
         code = dict(zip(self.vectors, vectors, strict=True))
         code |= {node: each_pair(w) for node, w in zip(self.weights, weights, strict=True)}
         written = f"({nested(self.body, {**code, **(known or {})}, context)})[..., 0, 0]"

@@ -24,6 +24,7 @@ class Reshaped(Node):
     """X in another shape, row-major; build one with `reshape`."""
 
     notation = Notation(Kind.RESHAPE, Binding.APPLICATION)
+    is_view = True
 
     @classmethod
     def _accept(cls, whole: Any, rows: Any, columns: Any) -> Arguments:

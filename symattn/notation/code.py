@@ -218,7 +218,9 @@ def brief(value: object, limit: int = 60) -> str:
             return _shortened(python(value), limit)  # pyright: ignore[reportArgumentType]
         except (NotSupportedError, RecursionError):
             return f"a {type(value).__name__}"
-    shape = getattr(value, "shape", None)
+    label, shape = getattr(value, "label", None), getattr(value, "shape", None)
+    if isinstance(label, str) and label:  # a family: no matrix, but it has a name
+        return _shortened(identifier(label), limit)
     if isinstance(shape, tuple) and hasattr(value, "__array__"):
         return f"array of shape {_shortened(str(shape), limit)}"
     if hasattr(value, "free_symbols"):  # a SymPy expression: its symbols, no data

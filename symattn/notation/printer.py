@@ -303,18 +303,22 @@ Printer.SCALARS = {
 def member_of_heads(node: Printable) -> tuple[Printable, dict[str, Size]] | None:
     """Return the member of a family that heads are, and how often each of its indices runs.
 
-    Heads of heads along one axis are the members by both indices; None for what is no member.
+    Heads of heads along one axis are the members by both indices, if they are read in that order:
+    from the first to the last, the inner index runs fastest.  None for what is no member.
     """
     counts: dict[str, Size] = {}
     axis, part = node.axis, node
     while part.notation.kind is Kind.HEADS and part.axis == axis:
-        counts.update(part.running)
+        ((index, count),) = part.running
+        if index in counts:  # bound again inside: the outer heads are alike
+            return None
+        counts[index] = count
         inner = part.parts[0]
         if isinstance(inner, Form):
             return None
         part = inner
-    read = {name for name, _ in part.running}
-    return (part, counts) if part.notation.kind is Kind.MEMBER and counts.keys() <= read else None
+    read = [name for name, _ in part.running if name in counts]
+    return (part, counts) if part.notation.kind is Kind.MEMBER and read == [*counts] else None
 
 
 def _signed(form: Form) -> tuple[bool, Form]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+import symattn as sa
 from symattn.cli import main
 
 HEAD = Path(__file__).parents[1] / "data" / "minilm_layer5_head11.npz"
@@ -215,3 +216,65 @@ def test_many_keys_are_shown_by_the_strongest(tmp_path: Path) -> None:
     labels = np.array([f"t{k}" for k in range(20)])
     shown = run("dot_product:row", "--input", saved(tmp_path, **arrays, tokens=labels)).stdout
     assert "The strongest keys of each query" in shown
+
+
+# Several heads.
+
+
+def json_of(*arguments: str) -> dict[str, Any]:
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+def test_a_size_follows_from_those_that_a_relation_ties_it_to() -> None:
+    for given, sizes in (
+        ((), {"n": 3, "h": 4, "d_k": 5, "d_model": 20}),
+        (("--size", "h=3", "--size", "d_k=4"), {"h": 3, "d_k": 4, "d_model": 12}),
+        (("--size", "h=3", "--size", "d_model=6"), {"h": 3, "d_k": 2, "d_model": 6}),
+    ):
+        done = json_of("packed_multi_head:row", *given)
+        assert sizes.items() <= done["sizes"].items()
+        assert done["agrees"]
+    refused = run("packed_multi_head", "--size", "h=5", "--size", "d_model=12", status=2)
+    assert "12 divided by 5 leaves 2" in refused.output
+
+
+@pytest.mark.parametrize("layout", ["column", "row"])
+@pytest.mark.parametrize(
+    "name", [name for name in sa.formulas() if "head" in name or "_quer" in name]
+)
+def test_formulas_of_several_heads_run(name: str, layout: str) -> None:
+    done = json_of(f"{name}:{layout}")
+    assert done["agrees"]
+    assert len(set(done["sizes"].values())) == len(done["sizes"])
+
+
+def test_a_file_with_the_arrays_of_several_heads(tmp_path: Path) -> None:
+    """In the other layout every matrix of a family is transposed, and no heads are mixed up."""
+    formula = sa.formula("multi_head_attention", "row")
+    sizes = {"n": 5, "d_model": 6, "h": 2, "d_k": 3, "d_v": 4}
+    random = np.random.default_rng(0)
+    arrays = {
+        given.name.replace("^", "_"): random.normal(size=[s.value(sizes) for s in given.sizes])
+        for given in formula.inputs
+    }
+    results = {
+        "weights": sa.lambdify(formula.weights.inputs(), formula.weights),
+        "context": sa.lambdify(formula.context.inputs(), formula.context),
+        "output": sa.lambdify(formula.inputs, formula),
+    }
+    held: dict[str, Any] = {**arrays, "tokens": np.array(list("abcde"))}
+    for name, function in results.items():
+        held[name] = function(*(arrays[given.label.replace("^", "_")] for given in function.inputs))
+    np.savez(tmp_path / "heads.npz", **held)
+    for layout in ("row", "column"):
+        done = json_of(f"multi_head_attention:{layout}", "--input", str(tmp_path / "heads.npz"))
+        assert done["agrees"]
+        assert set(done["compared"]) == {"weights", "context", "output"}
+        assert done["arrays_layout"] == "row"
+        assert done["sizes"] == sizes
+        mean = held["weights"].mean(axis=0)  # one table a head would be several
+        np.testing.assert_allclose([row["weights"] for row in done["weights"]], mean, atol=1e-12)
+    flat: dict[str, Any] = {**arrays, "W_Q": arrays["W_Q"][0]}
+    np.savez(tmp_path / "flat.npz", **flat)
+    refused = run("multi_head_attention:row", "--input", str(tmp_path / "flat.npz"), status=2)
+    assert "W_Q has 2 axes, of sizes (6, 3); it takes (h, d_model, d_k)" in refused.output

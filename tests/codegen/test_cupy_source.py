@@ -21,6 +21,7 @@ import symattn as sa
 from symattn.errors import BackendError, InputError
 from symattn.meaning.functions import FUNCTIONS
 from symattn.nodes import Node
+from symattn.tags import Size
 from tests import loops
 
 needs_cupy = pytest.mark.skipif(
@@ -33,6 +34,10 @@ B, b, W = sa.matrix("B", m, n), sa.vector("b", d_k), sa.matrix("W", d_k, d_k)
 c = sa.scalar("c", positive=True)
 S = K.T @ Q / sa.sqrt(d_k)
 ADDED = sa.additive_mask(sa.causal("bottom_right"), m, n, axis=0)
+i, j = sa.index("i", h), sa.index("j", "g")
+W_Q, F = sa.family("W_Q", h, d_k, d_k), sa.family("F", ("g", h), n, n)
+G, H = sa.family("G", (h, "g"), n, n), sa.matrix("H", h * d_k, d_k)
+HEAD = V @ sa.softmax(K.T @ W_Q[i] @ Q, axis=0, mask=sa.causal("top_left"))
 
 # Between them, everything that the emitter writes.
 EXPRESSIONS: dict[str, Node] = {
@@ -55,6 +60,15 @@ EXPRESSIONS: dict[str, Node] = {
     "additive mask": sa.softmax((S + ADDED) / c, axis=0),
     "exp of an additive mask": V @ sa.exp(S + ADDED.T.T),
     "transposed": Q.T,
+    "heads": sa.heads(HEAD, i, axis=0),
+    "open heads": HEAD,
+    "sum over heads": sa.sum_over(HEAD / 2, i),
+    "families read in two orders": sa.heads(sa.sum_over(F[j, i] @ G[i, j], j), i, axis=1),
+    "blocks": sa.sum_over(sa.head(H, i, axis=0).T @ sa.head(H, i, axis=0), i),
+    "blocks of columns": sa.tanh(sa.head(H.T, i, axis=1)),
+    "diagonal blocks": sa.head(sa.heads(F[j, i], j, axis=0) @ F[j, i], j, axis=0),
+    "the same for all heads": sa.heads(Q, i, axis=1) + sa.sum_over(sa.heads(Q, i, axis=1), i),
+    "reshaped": sa.reshape(H @ H.T, h * d_k * d_k, h) / 2,
     **{
         f"{name}, {where}": sa.function(name)(operand)
         for name in FUNCTIONS
@@ -187,15 +201,17 @@ def in_numpy(f: Any) -> Callable[..., Any]:
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_the_arithmetic_is_that_of_the_numpy_source(name: str) -> None:
     expr = EXPRESSIONS[name]
-    sizes = {"d_k": 4, "d_v": 3, "n": 5, "m": 7}
+    sizes = {"d_k": 4, "d_v": 3, "n": 5, "m": 7, "h": 6, "g": 2}
     random = np.random.default_rng(0)
     arrays = [
-        random.uniform(0.5, 2, size=(2, *(s.value(sizes) for s in symbol.sizes))[: 3 - vector])
+        random.uniform(0.5, 2, size=(2, *(s.value(sizes) for s in axes)))
         for symbol in expr.inputs()
-        for vector in (int(symbol == b),)
+        for axes in (symbol.sizes[:1] if symbol == b else symbol.sizes,)
     ]
     arguments = [*arrays, *(0.5 for _ in expr.scalars())]
-    known = {"size": {"h": 6}, "maximum": {"d_k": 4}}.get(name, {})
+    known = {"maximum": {"d_k": 4}}.get(name, {})
+    if "h" in expr.tags and not any(Size.tag("h") in symbol.sizes for symbol in expr.inputs()):
+        known = {"h": 6}
     expected = sa.lambdify([*expr.inputs(), *expr.scalars()], expr)(*arguments, **known)
     found = in_numpy(generated(expr))(*arguments, **known)
     np.testing.assert_allclose(found, expected, rtol=1e-14)

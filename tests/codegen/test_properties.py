@@ -17,7 +17,7 @@ from symattn.evaluate import (
     random_sizes,
     sizes_in,
 )
-from symattn.nodes.core import Node
+from symattn.nodes.core import NamedInput, Node
 from symattn.tags import Relations
 from tests.strategies import expressions
 
@@ -46,10 +46,10 @@ def run(f: Any, arguments: list[Any], sizes: dict[str, int]) -> Array:
 def test_random_formulas_agree_with_the_evaluator(node: Node, seed: int) -> None:
     rng = Random(seed)
     sizes = random_sizes(sizes_in([node]), Relations(), rng, least=1)
-    inputs = random_inputs(node.symbols(), sizes, rng)
+    inputs = random_inputs(node.inputs(), sizes, rng)
     scalars = random_scalars(node.scalars(), rng)
     try:
-        f = sa.lambdify([*node.symbols(), *node.scalars()], node)
+        f = sa.lambdify([*node.inputs(), *node.scalars()], node)
         exact = evaluate(node, sizes, inputs, scalars)
     except (UndefinedPointError, NotSupportedError):
         assume(False)
@@ -59,7 +59,7 @@ def test_random_formulas_agree_with_the_evaluator(node: Node, seed: int) -> None
     assume(np.all(np.abs(expected) < 1e8))
     arrays = [
         np.array(inputs[symbol], dtype=np.float64).reshape(f_shape(symbol, sizes))
-        for symbol in node.symbols()
+        for symbol in node.inputs()
     ]
     numbers = [scalars[symbol.name] for symbol in node.scalars()]
     known = {tag: sizes[tag] for tag in node.tags}
@@ -76,10 +76,10 @@ def test_random_formulas_agree_with_the_evaluator(node: Node, seed: int) -> None
     assert np.all(np.abs(found - expected) <= tolerance)
 
 
-def f_shape(symbol: Node, sizes: dict[str, int]) -> tuple[int, ...]:
-    """The axes that the array of an input has: one for a vector."""
-    rows, columns = (size.value(sizes) for size in symbol.sizes)
-    return (rows,) if type(symbol).__name__ == "InputVector" else (rows, columns)
+def f_shape(symbol: NamedInput, sizes: dict[str, int]) -> tuple[int, ...]:
+    """The axes that the array of an input has: one for a vector, three for a family."""
+    axes = tuple(size.value(sizes) for size in symbol.sizes)
+    return axes[:1] if type(symbol).__name__ == "InputVector" else axes
 
 
 BATCHES = st.sampled_from([(), (), (1,), (2,), (3, 1), (3, 2), (1, 2)])
@@ -88,17 +88,17 @@ BATCHES = st.sampled_from([(), (), (1,), (2,), (3, 1), (3, 2), (1, 2)])
 @drawing
 @given(expressions(4), st.integers(0, 10**6), st.data())
 def test_a_batch_is_the_function_of_each_element(node: Node, seed: int, data: Any) -> None:
-    sizes: dict[str, int] = {"n": 2, "m": 3, "d_k": 4, "d_v": 5}
+    sizes: dict[str, int] = {"n": 2, "m": 3, "d_k": 4, "d_v": 5, "h": 6}
     known = {tag: sizes[tag] for tag in node.tags}
     numbers = [Random(seed).uniform(0.5, 2) for _ in node.scalars()]
     try:
-        f = sa.lambdify([*node.symbols(), *node.scalars()], node)
+        f = sa.lambdify([*node.inputs(), *node.scalars()], node)
     except NotSupportedError:
         assume(False)
         return
     note(f.source)
     random = np.random.default_rng(seed)
-    shapes = [f_shape(symbol, sizes) for symbol in node.symbols()]
+    shapes = [f_shape(symbol, sizes) for symbol in node.inputs()]
     batches = [data.draw(BATCHES) for _ in shapes]
     arrays = [random.normal(size=b + s) for b, s in zip(batches, shapes, strict=True)]
     before = [array.copy() for array in arrays]

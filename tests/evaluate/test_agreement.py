@@ -2,6 +2,8 @@
 
 from random import Random
 
+import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, note, settings, strategies as st
 
 from symattn.evaluate import (
@@ -16,6 +18,7 @@ from symattn.evaluate import (
 )
 from symattn.nodes.core import Node
 from symattn.tags import Relations
+from tests.evaluate import test_matrices
 from tests.strategies import equal_pairs, expressions
 
 drawing = settings(
@@ -49,6 +52,19 @@ def test_the_meaning_is_what_the_formula_says(node: Node, seed: int) -> None:
         written.ravel().tolist(), [v for row in meant for v in row], strict=True
     ):
         assert abs(left - right) <= 1e-30 * (1 + abs(left))
+
+
+@pytest.mark.parametrize("node", [node for node, _ in test_matrices.CASES], ids=str)
+def test_the_meaning_of_every_operation_is_what_it_says(node: Node) -> None:
+    """And where indices are free, at each value of them."""
+    sizes, arrays, scalars = test_matrices.SIZES, test_matrices.ARRAYS, test_matrices.SCALARS
+    for at in np.ndindex(*(index.size.value(sizes) for index in node.indices)):
+        indices = dict(zip(node.indices, at, strict=True))
+        written = evaluate(node, sizes, arrays, scalars, indices=indices)
+        meant = table(node, sizes, arrays, scalars, exact(50), indices=indices)
+        assert written.shape == (len(meant), len(meant[0]))
+        for place, value in np.ndenumerate(written):
+            assert abs(value - meant[place[0]][place[1]]) <= 1e-40 * (1 + abs(value))
 
 
 @drawing

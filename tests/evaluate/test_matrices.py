@@ -24,14 +24,21 @@ A, B, C = sa.matrix("A", m, n), sa.matrix("B", m, n), sa.matrix("C", n, d)
 W, v = sa.matrix("W", n, n), sa.vector("v", n)
 c: Any = sa.scalar("c")  # SymPy's types know only its own products
 tau: Any = sa.scalar("tau", positive=True)
+F, G, i, j = (
+    sa.family("F", d, m, n),
+    sa.family("G", (n, d), d, m),
+    sa.index("i", d),
+    sa.index("j", n),
+)
 SCALARS = {"c": Fraction(-3, 7), "tau": Fraction(5, 3)}
 
 rng = np.random.default_rng(5)
-ARRAYS: dict[Node, np.ndarray] = {
+ARRAYS: dict[Any, np.ndarray] = {
     symbol: rng.normal(size=[size.value(SIZES) for size in symbol.sizes])
-    for symbol in (A, B, C, W, v)
+    for symbol in (A, B, C, W, v, F, G)
 }
-a, b, w = ARRAYS[A], ARRAYS[B], ARRAYS[W]
+a, b, w, f, g = (ARRAYS[symbol] for symbol in (A, B, W, F, G))
+INDICES = {i: 2, j: 1}
 
 
 def normalised(x: np.ndarray, axis: int) -> np.ndarray:
@@ -83,6 +90,33 @@ CASES: list[tuple[Any, np.ndarray]] = [
         sa.softmax((A + sa.additive_mask(~sa.prefix(1), *A.shape, axis=0)) / 2, axis=0),
         np.vstack([np.zeros((1, a.shape[1])), normalised(a[1:] / 2, 0)]),
     ),
+    (F[i], f[2]),
+    (G[j, i] @ F[i], g[1, 2] @ f[2]),
+    (sa.heads(F[i], i, axis=0), f.reshape(12, 2)),
+    (sa.heads(F[i] @ W, i, axis=1), np.hstack([f[0] @ w, f[1] @ w, f[2] @ w])),
+    (sa.heads(A, i, axis=1), np.hstack([a, a, a])),
+    (
+        sa.heads(sa.heads(G[j, i], i, axis=0), j, axis=1),
+        np.hstack([np.vstack([g[0, 0], g[0, 1], g[0, 2]]), np.vstack([g[1, 0], g[1, 1], g[1, 2]])]),
+    ),
+    (sa.sum_over(F[i], i), f[0] + f[1] + f[2]),
+    (sa.sum_over(A, i) + F[i], 3 * a + f[2]),
+    (sa.sum_over(sa.hadamard(F[i], sa.sum_over(F[i], i)), i), (f[0] + f[1] + f[2]) ** 2),
+    (sa.head(sa.identity(n * d), i, axis=0), np.eye(6)[4:6]),
+    (sa.head(sa.identity(n * d), j, axis=1), np.eye(6)[:, 3:6]),
+    (
+        sa.heads(sa.head(sa.identity(n * d), i, axis=1), i, axis=0),
+        np.vstack(np.split(np.eye(6), 3, 1)),
+    ),
+    (
+        sa.pairwise(
+            lambda q, k: sa.sum_over(q.T @ F[i].T @ F[i] @ k, i) + q.T @ F[i].T @ F[i] @ q, W, W
+        ),
+        np.einsum("xi,hrx,hry,yj->ji", w, f, f, w)
+        + np.einsum("xi,rx,ry,yi->i", w, f[2], f[2], w)[None, :],
+    ),
+    (sa.reshape(A, 2, m * n // 2), a.reshape(2, 4)),
+    (sa.reshape(F[i], n, m), f[2].reshape(2, 4)),
 ]
 FUNCTION_CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
@@ -106,9 +140,18 @@ def floats(matrix: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("node", "expected"), CASES, ids=lambda case: str(case)[:30])
 def test_every_operation_is_what_numpy_computes(node: Node, expected: np.ndarray) -> None:
-    values = evaluate(node, SIZES, ARRAYS, SCALARS)
+    values = evaluate(node, SIZES, ARRAYS, SCALARS, indices=INDICES)
     assert values.shape == expected.shape
     np.testing.assert_allclose(floats(values), expected, rtol=1e-13, atol=1e-15)
+
+
+def test_a_part_is_read_at_the_value_of_its_own_index() -> None:
+    """An index that is bound within has nothing to do with one of its name outside."""
+    total = sa.sum_over(F[i], i)
+    both = sa.sum_over(sa.hadamard(F[i], total), i) - sa.hadamard(total, F[i])
+    for value in range(3):
+        values = evaluate(both, SIZES, ARRAYS, indices={i: value})
+        np.testing.assert_allclose(floats(values), f.sum(0) ** 2 - f.sum(0) * f[value], rtol=1e-13)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

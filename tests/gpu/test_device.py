@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import symattn as sa
+from symattn.nodes import InputVector
+from tests.variants.test_catalogue import SIZES, run_time
 
-SIZES = {"d_k": 4, "d_v": 3, "n": 5, "m": 7, "d_x": 6, "d_y": 8, "d": 9}
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3}
 BATCHES = {"no batch": [()], "(2, 3)": [(2, 3)], "broadcast": [(3, 1), (1, 2), (2,), ()]}
 
@@ -42,12 +43,10 @@ def arrays_for(symbols: Any, batches: list[tuple[int, ...]], dtype: str) -> list
     random = np.random.default_rng(0)
     return [
         (
-            random.normal(
-                size=batches[k % len(batches)] + tuple(s.value(SIZES) for s in symbol.sizes)
-            )
-            / 2
+            random.normal(size=batches[k % len(batches)] + tuple(s.value(SIZES) for s in axes)) / 4
         ).astype(dtype)
         for k, symbol in enumerate(symbols)
+        for axes in (symbol.sizes[:1] if isinstance(symbol, InputVector) else symbol.sizes,)
     ]
 
 
@@ -58,9 +57,12 @@ def arrays_for(symbols: Any, batches: list[tuple[int, ...]], dtype: str) -> list
 def test_the_catalogue_agrees_with_the_cpu(name: str, layout: str, dtype: str, batch: str) -> None:
     formula = sa.formula(name, layout=layout)
     arrays = arrays_for(formula.inputs, BATCHES[batch], dtype)
-    expected = sa.lambdify(formula.inputs, formula)(*(a.astype(np.float64) for a in arrays))
+    more = run_time(name)
+    on_host = sa.lambdify(formula.inputs, formula)
+    expected = on_host(*(a.astype(np.float64) for a in arrays), **more)
     given = on_device(*arrays)
-    found = sa.lambdify(formula.inputs, formula, backend="cupy")(*given)
+    masks = {mask.label: on_device(more[mask.label])[0] for mask in formula.masks}
+    found = sa.lambdify(formula.inputs, formula, backend="cupy")(*given, **(more | masks))
     assert type(found) is type(given[0])
     assert found.dtype == dtype
     tolerance = TOLERANCES[dtype]

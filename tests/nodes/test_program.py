@@ -46,8 +46,7 @@ def test_a_later_occurrence_is_the_line() -> None:
         # Put back in, the names are what they stand for.
         whole = line
         for known in reversed(list(PROGRAM)):
-            symbol = nodes.matrix(known, *PROGRAM[known].shape)
-            whole = whole.xreplace({symbol: PROGRAM.named_lines[known]})
+            whole = whole.xreplace({PROGRAM.line_symbols[known]: PROGRAM.named_lines[known]})
         assert whole == PROGRAM[name]
 
 
@@ -114,6 +113,35 @@ def test_copies_and_equality() -> None:
     assert PROGRAM != 3
 
 
+def test_a_line_in_which_an_index_is_free_is_one_of_a_family() -> None:
+    h, g = nodes.dims("h g")
+    W, i, j = nodes.family("W", (g, h), n, n), nodes.index("i", h), nodes.index("j", g)
+    A = W[j, i] @ W[j, i].T
+    B = nodes.sum_over(A, i)
+    program = nodes.Program(A=A, B=B, C=nodes.heads(B @ nodes.sum_over(A, i), j, axis=0))
+    assert [str(symbol) for symbol in program.line_symbols.values()] == ["A[j, i]", "B[j]", "C"]
+    assert [str(line) for line in program.named_lines.values()] == [
+        "W[j, i] @ W[j, i].T",
+        "sum_over(A[j, i], i)",
+        "heads(B[j] @ B[j], j, axis=0)",
+    ]
+    assert sa.text(program).splitlines() == [
+        "A_{j,i} = W_{j,i} W_{j,i}ᵀ",
+        "B_j = Σ_{i=1..h} A_{j,i}",
+        "C = Concat_{j=1..g}(B_j B_j)",
+    ]
+    assert program.latex().splitlines()[1] == (
+        r"\mathbf{A}_{j,i} &= \mathbf{W}_{j,i} \mathbf{W}_{j,i}^{\mathsf{T}} \\"
+    )
+
+
+def test_the_same_line_at_another_index_is_not_that_line() -> None:
+    h = nodes.dim("h")
+    W, i, j = nodes.family("W", h, n, n), nodes.index("i", h), nodes.index("j", h)
+    program = nodes.Program(A=W[i] @ W[i], B=W[j] @ W[j])
+    assert str(program.named_lines["B"]) == "W[j] @ W[j]"
+
+
 BAD: list[tuple[Callable[[], Any], type[SymattnError]]] = [
     (lambda: nodes.Program(), OperationRefusedError),
     (lambda: nodes.Program({}), OperationRefusedError),
@@ -126,6 +154,10 @@ BAD: list[tuple[Callable[[], Any], type[SymattnError]]] = [
     (lambda: nodes.Program({"W^Q": Q, "W^{Q}": K}), SymbolClashError),
     (lambda: nodes.Program({"S": S}, S=P), SymbolClashError),
     (lambda: nodes.Program(K=Q, S=S), SymbolClashError),
+    (
+        lambda: nodes.Program(F=Q, S=nodes.family("F", m, n, n)[nodes.index("i", m)]),
+        SymbolClashError,
+    ),
     (lambda: nodes.Program(c=Q, O=nodes.scalar("c") * K), SymbolClashError),
     (lambda: PROGRAM["T"], UnknownNameError),
     (lambda: PROGRAM["Pp"], UnknownNameError),
@@ -147,7 +179,12 @@ def test_a_line_may_give_an_input_its_own_name() -> None:
 def test_the_lines_of_the_catalogue_are_in_names(name: str, layout: str) -> None:
     formula = sa.formula(name, layout)
     written = {name: sa.text(line) for name, line in formula.lines.items()}
-    value = formula.operands[2].label or "V"
-    assert written["O"] in (f"{value}P", f"P{value}")
-    assert re.fullmatch(r"softmax(_\{[^}]*\})?\(s\)", written["P"].lower())
-    assert "X" not in written["S"] or "X" in (operand.label for operand in formula.operands)
+    if "head" in written:  # V_i P_i, or V^(i) P_i where it is a block
+        assert re.fullmatch(r"V\S* P_\S+|P_\S+ V.*", written["head"])
+        assert re.search(r"\[head_\S+; …; head_|Concat\(head_\S+, …, head_", written["O"])
+        assert "X" not in written["S"]
+    else:
+        value = formula.operands[2].label or "V"
+        assert written["O"] in (f"{value}P", f"P{value}")
+        assert "X" not in written["S"] or "X" in (operand.label for operand in formula.operands)
+    assert re.fullmatch(r"softmax(_\{[^}]*\})?\(s(_\{?[a-z,]*\}?)?\)", written["P"].lower())

@@ -47,7 +47,9 @@ Printed = tuple[str, str]  # where it comes from, LaTeX
 ENGINES = Path(__file__).with_name("engines")
 SECONDS = 300
 
-n, m, d_k, d_v = sa.dims("n m d_k d_v")
+n, m, d_k, d_v, h = sa.dims("n m d_k d_v h")
+i, j = sa.index("i", h), sa.index("j", n)
+F = sa.family("F", h, n, n)
 A, B = sa.matrix("A", n, n), sa.matrix("B", n, n)
 Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
 Y = sa.matrix("Y", d_k, m)
@@ -72,6 +74,12 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "additive mask": lambda x: sa.softmax(x / n + ADDED, axis=1),
     "max of columns": lambda x: sa.max(x, axis=0),
     "max of rows": lambda x: sa.max(x, axis=1),
+    "sum over heads": lambda x: sa.sum_over(F[i] @ x, i),
+    "sum of the same": lambda x: sa.sum_over(x, i),
+    "block of heads": lambda x: sa.head(sa.heads(x, i, axis=0), i, axis=0),
+    "columns of heads": lambda x: sa.head(sa.heads(x, i, axis=1), i, axis=1),
+    "all heads": lambda x: sa.ones(n, h * n) @ sa.heads(F[i] @ x, i, axis=0),
+    "reshaped": lambda x: sa.reshape(sa.reshape(x, 1, n * n), n, n),
     "unknown function": sa.function("phi"),
     "unknown word": sa.function("elu_2"),
     **{name: sa.function(name) for name in FUNCTIONS},
@@ -80,6 +88,10 @@ LEAVES = {
     "input": A,
     "transposed input": B.T,
     "power": sa.matrix("W^Q", n, n),
+    "one of a family": sa.family("W^Q", (h, n), n, n)[i, j],
+    "one of a family with two marks": sa.family("W_Q^{(1)}'", h, n, n)[i],
+    "all of a family": sa.head(sa.heads(F[i], i, axis=0), i, axis=0),
+    "all of a family, side by side": sa.head(sa.heads(F[i], i, axis=1), i, axis=1),
     "ones": sa.ones(n, n),
     "identity": sa.identity(n),
     "mask": sa.indicator(sa.window(n) & sa.causal("top_left") | ~sa.keep(), n, n, axis=1),
@@ -182,10 +194,11 @@ def _catalogue(preset: Preset, dialect: str) -> Iterator[Printed]:
             where = f"{name}:{layout}"
             typed = (formula.operands, formula.function, preset, dialect)
             yield where, sa.latex(formula.expr, preset, dialect=dialect)
-            yield f"{where}, type", attention_latex(*typed)
+            yield f"{where}, type", attention_latex(*typed, name=formula.called)
             yield f"{where}, type of the score", score_latex(*typed)
-            for symbol in formula.inputs:
-                yield f"{where}, {symbol}", latex_shape(symbol.name, symbol.sizes, preset)
+            for given in formula.inputs:
+                yield f"{where}, {given}", latex_shape(given.name, given.sizes, preset)
+            for symbol in formula.expr.symbols():
                 red = sa.latex(formula.expr, preset, highlight=[symbol], dialect=dialect)
                 yield f"{where}, {symbol} in red", red
             for part in (formula.program, formula.function):
@@ -196,7 +209,8 @@ def _catalogue(preset: Preset, dialect: str) -> Iterator[Printed]:
                 yield f"{where}, {line} in red", red
             if dialect == "latex":
                 signatures = formula.latex_signatures(preset)
-                assert signatures == (attention_latex(*typed), score_latex(*typed))
+                types = attention_latex(*typed, name=formula.called), score_latex(*typed)
+                assert signatures == types
 
 
 def _operations(preset: Preset, dialect: str) -> Iterator[Printed]:
@@ -423,8 +437,8 @@ def test_nothing_that_some_renderer_refuses(dialect: str) -> None:
         (where, latex)
         for where, latex in printed(dialect)
         for command in refused
-        # A line break before a bracket, `\\[`, is no \[.
-        if command in latex.replace(r"\\", "")
+        # A line break before a bracket, `\\[`, is no \[; and \bmod is no \bm.
+        if re.search(re.escape(command) + r"(?<![a-z](?=[a-z]))", latex.replace(r"\\", ""))
     ]
     assert not found
     # One blank line, or one dollar sign that is not escaped, ends a display.

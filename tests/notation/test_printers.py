@@ -23,6 +23,10 @@ Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
 A, B, C = (sa.matrix(name, n, n) for name in "ABC")
 X, W_Q = sa.matrix("X", d_model, n), sa.matrix("W^Q", h * d_k, d_model)
 v = sa.vector("v", n)
+g = sa.dim("g")
+i, j = sa.index("i", h), sa.index("j", g)
+F, G = sa.family("W^Q", h, n, n), sa.family("W_K", (g, h), n, n)
+D = sa.matrix("D", h * n, h * n)
 quarter = sympy.Rational(1, 4)
 
 # expression, text, LaTeX as freshrimp, LaTeX as vaswani
@@ -154,6 +158,89 @@ TABLE: list[tuple[Any, str, str, str]] = [
         r"\operatorname{softmax} (\mathbf{v})",
         r"\mathrm{softmax}_{\text{columns}}(v)",
     ),
+    (F[i] @ A, "W^Q_i A", r"\mathbf{W}_{i}^{Q} \mathbf{A}", "W_i^QA"),
+    (
+        G[j, i].T,
+        "(W^{(j,i)}_K)ᵀ",
+        r"(\mathbf{W}_{K}^{(j,i)})^{\mathsf{T}}",
+        "(W_K^{(j,i)})^T",
+    ),
+    (
+        sa.heads(F[i], i, axis=0),
+        "[W^Q_1; …; W^Q_h]",
+        r"\begin{bmatrix} \mathbf{W}_{1}^{Q} \\ \vdots \\ \mathbf{W}_{h}^{Q} \end{bmatrix}",
+        r"\begin{bmatrix} W_1^Q \\ \vdots \\ W_h^Q \end{bmatrix}",
+    ),
+    (
+        sa.heads(F[i], i, axis=1) @ D,
+        "Concat(W^Q_1, …, W^Q_h) D",
+        r"\mathrm{Concat} (\mathbf{W}_{1}^{Q}, \ldots, \mathbf{W}_{h}^{Q}) \mathbf{D}",
+        r"\mathrm{Concat}(W_1^Q, \ldots, W_h^Q)D",
+    ),
+    (
+        sa.heads(sa.heads(G[j, i], i, axis=1), j, axis=1),
+        "Concat(W^{(1,1)}_K, …, W^{(g,h)}_K)",
+        r"\mathrm{Concat} (\mathbf{W}_{K}^{(1,1)}, \ldots, \mathbf{W}_{K}^{(g,h)})",
+        r"\mathrm{Concat}(W_K^{(1,1)}, \ldots, W_K^{(g,h)})",
+    ),
+    (  # the other order of heads
+        sa.heads(sa.heads(G[j, i], j, axis=1), i, axis=1),
+        "Concat_{i=1..h, columns}(Concat(W^{(1,i)}_K, …, W^{(g,i)}_K))",
+        r"\mathrm{Concat}_{i=1,\, \text{columns}}^{h} "
+        r"(\mathrm{Concat} (\mathbf{W}_{K}^{(1,i)}, \ldots, \mathbf{W}_{K}^{(g,i)}))",
+        r"\mathrm{Concat}_{i=1}^h(\mathrm{Concat}(W_K^{(1,i)}, \ldots, W_K^{(g,i)}))",
+    ),
+    (  # h times the same
+        sa.heads(sa.heads(F[i], i, axis=0), i, axis=0),
+        "Concat_{i=1..h}([W^Q_1; …; W^Q_h])",
+        r"\mathrm{Concat}_{i=1}^{h} \left( "
+        r"\begin{bmatrix} \mathbf{W}_{1}^{Q} \\ \vdots \\ \mathbf{W}_{h}^{Q} \end{bmatrix} \right)",
+        r"\mathrm{Concat}_{i=1,\, \text{rows}}^h"
+        r"\left(\begin{bmatrix} W_1^Q \\ \vdots \\ W_h^Q \end{bmatrix}\right)",
+    ),
+    (
+        sa.heads(F[i] @ A, i, axis=0),
+        "Concat_{i=1..h}(W^Q_i A)",
+        r"\mathrm{Concat}_{i=1}^{h} (\mathbf{W}_{i}^{Q} \mathbf{A})",
+        r"\mathrm{Concat}_{i=1,\, \text{rows}}^h(W_i^QA)",
+    ),
+    (
+        sa.sum_over(F[i] + A, i) @ B - sa.sum_over(F[i] @ A, i),
+        "(Σ_{i=1..h} (W^Q_i + A)) B - Σ_{i=1..h} W^Q_i A",
+        r"\left( \sum_{i=1}^{h} (\mathbf{W}_{i}^{Q} + \mathbf{A}) \right) \mathbf{B} - "
+        r"\sum_{i=1}^{h} \mathbf{W}_{i}^{Q} \mathbf{A}",
+        r"\left(\sum_{i=1}^h (W_i^Q + A)\right)B - \sum_{i=1}^h W_i^QA",
+    ),
+    (
+        sa.hadamard(sa.sum_over(F[i], i), A),
+        "(Σ_{i=1..h} W^Q_i) ∘ A",
+        r"\left( \sum_{i=1}^{h} \mathbf{W}_{i}^{Q} \right) \circ \mathbf{A}",
+        r"\left(\sum_{i=1}^h W_i^Q\right) \circ A",
+    ),
+    (
+        sa.sum_over(sa.hadamard(F[i], A), i),
+        "Σ_{i=1..h} W^Q_i ∘ A",
+        r"\sum_{i=1}^{h} \mathbf{W}_{i}^{Q} \circ \mathbf{A}",
+        r"\sum_{i=1}^h W_i^Q \circ A",
+    ),
+    (
+        sa.head(D @ D, i, axis=0) @ D,
+        "(DD)^{(i)} D",
+        r"(\mathbf{D} \mathbf{D})^{(i)} \mathbf{D}",
+        r"(DD)^{(i),\, \text{rows}}D",
+    ),
+    (
+        sa.head(D, i, axis=1).T,
+        "(D^{(i), columns})ᵀ",
+        r"(\mathbf{D}^{(i),\, \text{columns}})^{\mathsf{T}}",
+        r"(D^{(i)})^T",
+    ),
+    (
+        sa.reshape(A, 1, n * n),
+        "reshape_{1×n²}(A)",
+        r"\mathrm{reshape}_{1 \times n^{2}} (\mathbf{A})",
+        r"\mathrm{reshape}_{1 \times n^2}(A)",
+    ),
 ]
 
 
@@ -226,13 +313,21 @@ def test_names(name: str, freshrimp: str, vaswani: str | None, as_text: str) -> 
         ((c - 2 * lam) * A, "(c - 2*lambda_)*A"),
         (A / (c + 1) ** 2, "A / (c + 1)**2"),
         (sa.exp(c) * A, "exp(c)*A"),
+        (F[i] @ G[j, i].T, "W_Q[i] @ W_K[j, i].T"),
+        (sa.heads(F[i] @ A, i, axis=1), "heads(W_Q[i] @ A, i, axis=1)"),
+        (sa.sum_over(F[i], i).T, "sum_over(W_Q[i], i).T"),
+        (sa.head(D, i, axis=0) @ D, "head(D, i, axis=0) @ D"),
+        (sa.reshape(A, 1, n * n), "reshape(A, 1, n**2)"),
     ],
 )
 def test_python_rebuilds_what_it_spells(expr: Any, code: str) -> None:
     assert python(expr) == code
     words = ("softmax", "max", "hadamard", "tanh", "exp", "sqrt", "function", "ones", "identity")
     namespace: dict[str, Any] = {word: getattr(sa, word) for word in words}
-    namespace |= {"Rational": sympy.Rational, "W_Q": W_Q, "lambda_": lam, "c": c, "X": X}
+    words = ("heads", "head", "sum_over", "reshape")
+    namespace |= {word: getattr(sa, word) for word in words} | {"i": i, "j": j, "D": D}
+    namespace |= {"Rational": sympy.Rational, "lambda_": lam, "c": c, "X": X}
+    namespace |= {"W_Q": F if "W_Q[" in code else W_Q, "W_K": G}
     namespace |= {"Q": Q, "K": K, "V": V, "A": A, "B": B, "C": C}
     namespace |= {str(tag): tag for tag in (d_k, d_v, n, m, h, d_model)}
     rebuilt = eval(code, {"__builtins__": {}}, namespace)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import symattn as sa
-from symattn.nodes.inputs import InputMatrix, InputVector
+from symattn.nodes.inputs import InputVector
 from symattn.variants import Formula
 from symattn.variants.catalogue import CATALOGUE
 from symattn.variants.layouts import BUILDERS
@@ -21,8 +21,9 @@ from tests import loops
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 NAMES = tuple(sa.formulas())
-SIZES = {"n": 5, "m": 7, "d_k": 4, "d_v": 3, "d": 6, "d_x": 8, "d_y": 9}
-SIZES |= {"d_q": 2, "d_a": 10, "d_s": 11, "d_h": 12}
+SIZES = {"n": 8, "m": 9, "d_k": 5, "d_v": 7, "d": 10, "d_x": 11, "d_y": 12}
+SIZES |= {"d_q": 13, "d_a": 14, "d_s": 15, "d_h": 16}
+SIZES |= {"r": 2, "g": 3, "h": 4, "d_model": 4 * 5}
 SCALARS = {"c": 0.75, "tau": 0.4, "slope": -0.3}
 
 each_name = pytest.mark.parametrize("name", NAMES)
@@ -30,18 +31,26 @@ each_layout = pytest.mark.parametrize("layout", ["column", "row"])
 
 
 def run_time(name: str) -> dict[str, Any]:
-    """What a formula is given by keyword: the width of a window, the booleans of a mask."""
+    """What a formula is given by keyword: a size that no array has, the booleans of a mask."""
     formula = sa.formula(name)
+    told = {tag for given in formula.inputs for tag in given.tags}
     known: dict[str, Any] = {
         mask.label: np.array([j != 2 for j in range(SIZES["m"])]) for mask in formula.masks
     }
     known |= {scalar.name: SCALARS[scalar.name] for scalar in formula.scalars}
-    return known | ({"w": 2} if "w" in formula.expr.tags else {})
+    sizes = {"w": 2, "h": SIZES["h"]}
+    return known | {tag: sizes[tag] for tag in formula.expr.tags if tag in sizes.keys() - told}
 
 
 def looped(name: str, arrays: dict[str, Array]) -> Array:
     """The result of the loops, in column layout."""
     return loops.CATALOGUE[name](*arrays.values(), **run_time(name))
+
+
+def turned(array: Array, symbol: Any, twins: dict[Any, Any]) -> Array:
+    """The array of the row layout: each matrix transposed that has a twin."""
+    labels = {twin.label for twin in twins}
+    return array.swapaxes(-1, -2) if symbol.label in labels else array
 
 
 def random_column_arrays(formula: Formula, seed: int) -> dict[str, Array]:
@@ -79,8 +88,10 @@ def test_column_layout_runs_as_the_loops(name: str) -> None:
 def test_row_layout_runs_as_the_loops(name: str) -> None:
     column, row = sa.formula(name), sa.formula(name, layout="row")
     arrays = random_column_arrays(column, seed=2)
-    turned = {symbol.name for symbol in row.twins}
-    given = [array.T if symbol in turned else array for symbol, array in arrays.items()]
+    given = [
+        turned(array, symbol, row.twins)
+        for array, symbol in zip(arrays.values(), row.inputs, strict=True)
+    ]
     result = sa.lambdify(row.inputs, row.expr)(*given, **run_time(name))
     np.testing.assert_allclose(result, looped(name, arrays).T, rtol=0, atol=1e-12)
 
@@ -96,9 +107,12 @@ def test_a_formula_is_taken_by_lambdify_as_it_is(name: str) -> None:
 @each_name
 def test_layouts_are_proved_equal(name: str) -> None:
     column, row = sa.formula(name), sa.formula(name, layout="row")
-    proof = sa.prove(column.expr, row.expr.T, given=row.twins)
-    assert proof.verdict == "proved"
-    assert proof.check()
+    proofs = [sa.prove(column, row)]
+    if row.twins.keys().isdisjoint(column.expr.symbols()):  # no square weight of one name
+        proofs.append(sa.prove(column.expr, row.expr.T, given=row.twins))
+    for proof in proofs:
+        assert proof.verdict == "proved"
+        assert proof.check()
 
 
 @each_name
@@ -123,8 +137,12 @@ def test_an_entry_is_complete(name: str, layout: str) -> None:
     assert {dim.name for dim in formula.dims} == set(formula.expr.tags)
     assert formula.weights == formula.program["P"]
     assert formula.expr == formula.program.result == formula.program["O"]
-    assert not formula.relations
+    assert formula.relations.text() == RELATIONS.get(name, "")
 
+
+PACKED = ("packed_multi_head", "packed_multi_head_cross")
+RELATIONS: dict[str, str] = dict.fromkeys(PACKED, "d_model = h*d_k")
+BIASES = {"b^Q", "b^K", "b^V", "b^O"}
 
 # Weights of a score are the same in both layouts.
 SHARED = {
@@ -133,6 +151,8 @@ SHARED = {
     "luong_concat": {"W_a", "v"},
     "additive": {"W_a", "U_a", "v"},
     "encoder_decoder_context": {"W_a", "U_a", "v"},
+    "packed_multi_head": BIASES,
+    "packed_multi_head_cross": BIASES,
 }
 
 
@@ -141,12 +161,16 @@ def test_twins_are_transposes_of_the_other_layout(name: str) -> None:
     column, row = sa.formula(name), sa.formula(name, layout="row")
     assert column.twins == row.twins
     for twin, form in row.twins.items():
-        assert twin in row.inputs
+        assert twin.source in row.inputs
         assert twin.sizes == form.sizes
         assert set(form.inputs()) <= set(column.inputs)
-    shared = set(row.inputs) - set(row.twins)
+    shared = set(row.inputs) - {twin.source for twin in row.twins}
     assert shared <= set(column.inputs)
     assert {symbol.name for symbol in shared} == SHARED.get(name, set())
+
+
+SEVERAL_HEADS = {"multi_head_attention", "multi_head_cross_attention", "grouped_query"}
+SEVERAL_HEADS |= {"packed_multi_head", "packed_multi_head_cross", "multi_query"}
 
 
 @each_name
@@ -158,9 +182,11 @@ def test_an_entry_prints_in_each_preset(name: str, layout: str, preset: str) -> 
     for latex in (sa.latex(formula.expr, preset=preset), attention, score):
         assert latex.count("{") == latex.count("}") > 0
         assert latex.count(r"\left") == latex.count(r"\right")
-    assert r"\operatorname{Attention}: " in attention
+    called = "MultiHead" if name in SEVERAL_HEADS else "Attention"
+    assert rf"\operatorname{{{called}}}: " in attention
     assert score.startswith("f: ")
-    assert (r"\mathbf" in attention) is (preset == "freshrimp")
+    matrices = attention.replace(r"\mathbf{1}", "")  # ones are bold in every preset
+    assert (r"\mathbf" in matrices) is (preset == "freshrimp")
 
 
 @each_name
@@ -185,7 +211,7 @@ def test_the_lines_make_the_formula(name: str, layout: str) -> None:
     for label, line in formula.lines.items():
         whole = line.xreplace(made)
         assert whole == formula.program[label]
-        made[InputMatrix(label, *line.sizes)] = whole
+        made[formula.program.line_symbols[label]] = whole
 
 
 # What the texts and papers print.
@@ -216,6 +242,16 @@ WRITTEN = {
     ("scaled_dot_product", "row"): "softmax(QKᵀ / √d_k) V",
     ("self_attention", "row"): "softmax(X W^Q (X W^K)ᵀ) (X W^V)",
     ("cross_attention", "row"): "softmax(X W^Q (Y W^K)ᵀ) (Y W^V)",
+    ("multi_head_attention", "row"): (
+        "Concat_{i=1..h}(softmax(X W^Q_i (X W^K_i)ᵀ / √d_k) (X W^V_i)) W^O"
+    ),
+    ("multi_head_cross_attention", "column"): (
+        "W^O Concat_{i=1..h}(W^V_i Y Softmax((W^K_i Y)ᵀ (W^Q_i X) / √d_k))"
+    ),
+    ("multi_query", "row"): "Concat_{i=1..h}(softmax(X W^Q_i (X W^K)ᵀ / √d_k) (X W^V)) W^O",
+    ("grouped_query", "row"): (
+        "Concat_{a=1..g}(Concat_{b=1..r}(softmax(X W^Q_{a,b} (X W^K_a)ᵀ / √d_k) (X W^V_a))) W^O"
+    ),
 }
 
 
@@ -245,20 +281,111 @@ def test_the_printed_signature_of_the_texts() -> None:
         ("luong_general", "Q d_k n, K d_k m, V d_v m, W d_k d_k"),
         ("self_attention", "X d n, W^Q d_k d, W^K d_k d, W^V d_v d"),
         ("cross_attention", "X d_x n, Y d_y m, W^Q d_k d_x, W^K d_k d_y, W^V d_v d_y"),
+        (
+            "multi_head_attention",
+            "X d_model n, W^Q h d_k d_model, W^K h d_k d_model, W^V h d_v d_model, "
+            "W^O d_model h*d_v",
+        ),
+        (
+            "grouped_query",
+            "X d_model n, W^Q g r d_k d_model, W^K g d_k d_model, W^V g d_v d_model, "
+            "W^O d_model g*r*d_v",
+        ),
+        (
+            "multi_query",
+            "X d_model n, W^Q h d_k d_model, W^K d_k d_model, W^V d_v d_model, W^O d_model h*d_v",
+        ),
     ],
 )
 def test_inputs_stand_in_calling_order(name: str, shapes: str) -> None:
     column, row = sa.formula(name), sa.formula(name, layout="row")
 
     def shown(formula: Formula, *axes: int) -> str:
-        return ", ".join(f"{s.name} {s.sizes[axes[0]]} {s.sizes[axes[1]]}" for s in formula.inputs)
+        return ", ".join(
+            " ".join(map(str, (s.name, *s.sizes[:-2], *(s.sizes[axis] for axis in axes))))
+            for s in formula.inputs
+        )
 
-    assert shown(column, 0, 1) == shown(row, 1, 0) == shapes
+    assert shown(column, -2, -1) == shown(row, -1, -2) == shapes
+
+
+def test_packed_inputs_stand_in_the_order_of_their_use() -> None:
+    for layout in ("column", "row"):
+        names = [given.name for given in sa.formula("packed_multi_head", layout).inputs]
+        assert names == ["X", "W^Q", "b^Q", "W^K", "b^K", "W^V", "b^V", "W^O", "b^O"]
+        bare = sa.formula("packed_multi_head_cross", layout, bias=False)
+        assert [given.name for given in bare.inputs] == ["X", "Y", "W^Q", "W^K", "W^V", "W^O"]
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_without_biases_both_layouts_run_as_the_loops(name: str) -> None:
+    column, row = (sa.formula(name, layout, bias=False) for layout in ("column", "row"))
+    arrays = random_column_arrays(column, seed=4)
+    expected = loops.CATALOGUE[name](*arrays.values(), h=SIZES["h"])
+    with_biases = looped(name, random_column_arrays(sa.formula(name), seed=4))
+    assert not np.allclose(expected, with_biases)
+    result = sa.lambdify(column.inputs, column)(*arrays.values(), h=SIZES["h"])
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+    turned_arrays = [array.T for array in arrays.values()]
+    result = sa.lambdify(row.inputs, row)(*turned_arrays, h=SIZES["h"])
+    np.testing.assert_allclose(result, expected.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_without_biases_the_layouts_are_proved_equal(name: str) -> None:
+    column, row = (sa.formula(name, layout, bias=False) for layout in ("column", "row"))
+    proof = sa.prove(column, row)
+    assert proof.verdict == "proved"
+    assert proof.check()
+    assert sa.prove(column.expr, sa.formula(name).expr).verdict == "refuted"
+
+
+def test_a_choice_is_the_default_or_another_formula() -> None:
+    assert sa.formula("packed_multi_head", bias=True) == sa.formula("packed_multi_head")
+    bare = sa.formula("packed_multi_head", bias=False)
+    assert bare != sa.formula("packed_multi_head")
+    assert bare.options == (("bias", False),)
+    assert not {given.name for given in bare.inputs} & BIASES
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "message"),
+    [
+        (
+            "packed_multi_head",
+            {"nonsense": True},
+            sa.UnknownNameError,
+            "there is no choice named 'nonsense'",
+        ),
+        (
+            "packed_multi_head",
+            {"biass": False},
+            sa.UnknownNameError,
+            "there is no choice named 'biass'; did you mean 'bias'",
+        ),
+        ("packed_multi_head", {"bias": 1}, sa.OperationRefusedError, "bias=1"),
+        (
+            "packed_multi_head",
+            {"bias": "no"},
+            sa.OperationRefusedError,
+            "write bias=True or bias=False",
+        ),
+        ("dot_product", {"bias": True}, sa.UnknownNameError, "there is no choice named 'bias'"),
+        ("multi_query", {"bias": True}, sa.UnknownNameError, "there is no choice named 'bias'"),
+    ],
+)
+def test_what_is_no_choice_is_refused(
+    name: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as refused:
+        sa.formula(name, **options)
+    assert message in str(refused.value)
 
 
 def test_the_wrong_twin_of_the_general_score_is_refuted() -> None:
     column, row = sa.formula("luong_general"), sa.formula("luong_general", layout="row")
-    Q, K, V, W = row.inputs
+    inputs: tuple[Any, ...] = row.inputs
+    Q, K, V, W = inputs
     wrong = sa.softmax(Q @ W @ K.T, axis=1) @ V
     assert sa.prove(column.expr, wrong.T, given=row.twins).verdict == "refuted"
 

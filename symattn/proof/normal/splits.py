@@ -39,8 +39,9 @@ def splits_of(forms: Iterable[Form], relations: Relations) -> Splits:
     for _ in range(_MOST_ROUNDS):
         splits = {whole: _refined(whole, ways) for whole, ways in readings.items()}
         known = sum(map(len, readings.values()))
-        for whole, ways in list(readings.items()):
-            for way in tuple(ways):
+        # What is noted here may be another reading of a size whose turn is yet to come.
+        for whole, ways in [(whole, tuple(ways)) for whole, ways in readings.items()]:
+            for way in ways:
                 for inner in _grouped(splits[whole], way):
                     _note(readings, inner)
         if known == sum(map(len, readings.values())):
