@@ -229,7 +229,10 @@ def _narrowing(left: Node, right: Node) -> list[Path]:
             break
         [k] = differing
         # What is not a matrix (a scalar, an axis, a name) may differ too.
-        if with_operand(left, k, right.matrices[k]) != right:
+        try:
+            if with_operand(left, k, right.matrices[k]) != right:
+                break
+        except SymattnError:  # along another axis, the operand of the one may not fit the other
             break
         left, right = left.matrices[k], right.matrices[k]
         places.append((*places[-1], k))

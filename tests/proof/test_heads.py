@@ -268,6 +268,16 @@ def test_a_free_index_stands_for_every_head() -> None:
     assert verdict(sa.head(sa.heads(X, i, axis=0), i, axis=0), X) == "proved"  # on one side alone
 
 
+def test_blocks_along_different_axes() -> None:
+    """The operand of the one does not fit the other, where steps are looked for."""
+    A = sa.matrix("A", n, m)
+    rows = sa.head(sa.heads(A, i, axis=0), i, axis=0)
+    columns = sa.head(sa.heads(A, i, axis=1), i, axis=1)
+    assert verdict(rows, columns) == "proved"
+    assert verdict(sa.sum_over(rows @ A.T, i), sa.sum_over(columns @ A.T, i)) == "proved"
+    assert verdict(sa.tanh(rows), sa.head(sa.heads(-A, i, axis=1), i, axis=1)) == "refuted"
+
+
 def test_a_letter_is_no_matter() -> None:
     assert verdict(sa.sum_over(F[i], i), sa.sum_over(F[k], k)) == "proved"
     assert verdict(sa.heads(F[i], i, axis=1), sa.heads(F[k], k, axis=1)) == "proved"
