@@ -125,11 +125,16 @@ def declared_equal(
     >>> sizes = Size.tag("h") * Size.tag("d_k"), Size.tag("d_model")
     >>> [candidate.relation for candidate in declared_equal([sizes], lambda: sa.ones(1, 1))]
     ['d_model = h*d_k']
+
+    A tag and a size that it is part of are not declared equal: ``d_v = h*d_v`` only says h = 1.
     """
-    if all(left.single_tag or right.single_tag for left, right in clashes) and all(
-        size.tags for clash in clashes for size in clash
-    ):
-        pairs = ((left, right) if left.single_tag else (right, left) for left, right in clashes)
+    pairs: list[tuple[Size, Size]] = []
+    for left, right in clashes:
+        tag, size = (left, right) if left.single_tag else (right, left)
+        if tag.single_tag is None or not size.tags or tag.single_tag in size.tags:
+            return
+        pairs.append((tag, size))
+    if pairs:
         relation = ", ".join(dict.fromkeys(f"{tag} = {size}" for tag, size in pairs))
         yield Candidate(build, relation=relation)
 

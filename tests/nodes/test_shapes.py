@@ -110,6 +110,7 @@ FIXES: list[tuple[Callable[[], Any], str]] = [
     (lambda: K.T @ Q @ V, "V @ (K.T @ Q)"),
     (lambda: nodes.matrix("E", 3, n).T @ nodes.matrix("F", 4, m), ""),
     (lambda: nodes.matrix("E", d_k, 3) @ nodes.matrix("F", n, m), ""),
+    (lambda: nodes.matrix("E", n, d_v) @ nodes.matrix("W_O", "h*d_v", m), ""),  # not d_v = h*d_v
 ]
 
 
