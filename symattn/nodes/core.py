@@ -128,6 +128,16 @@ def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset
     return tuple(tags), frozenset(scalars)
 
 
+def _one_size_a_letter(indices: Iterable[AxisIndex]) -> None:
+    """Raise if one letter is two indices: with sizes made equal, one would capture the other."""
+    sizes: dict[str, Size] = {}
+    for index in indices:
+        size = sizes.setdefault(index.name, index.size)
+        if size != index.size:
+            meanings = [f"an index over {each}" for each in (size, index.size)]
+            raise SymbolClashError(index.name, meanings, "give each its own letter")
+
+
 class NamedInput(Protocol):
     """An input: a named matrix or a family of them, by its name and the sizes of its axes."""
 
@@ -188,6 +198,7 @@ class Node(Operators, WrittenExpr):
         node._scalars = scalars
         inside = (i for part in args if isinstance(part, Node) for i in part.indices)
         met = dict.fromkeys((*inside, *node.reads))
+        _one_size_a_letter((*met, *node.binds))
         node.indices = tuple(index for index in met if index not in node.binds)
         return node
 

@@ -180,6 +180,14 @@ class Printer(ABC):
     @abstractmethod
     def identity(self, node: Printable) -> Written: ...
 
+    def block_of(self, whole: Printable | Form) -> Written:
+        """Write what a block is taken of: ``(W_Q)^{(i)}``, for ``W_Q^{(i)}`` is one of a family."""
+        written = self.inside(whole, Binding.ATOM)
+        named = not isinstance(whole, Form) and whole.notation.kind in (Kind.SYMBOL, Kind.MEMBER)
+        if named and "_" in written.text:
+            return Written(self.parentheses(written), Binding.ATOM, written.tall)
+        return written
+
     # Scalars.
 
     SCALARS: ClassVar[Mapping[type[Form], Callable[[Any, Any], Written]]]

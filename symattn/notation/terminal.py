@@ -179,7 +179,7 @@ class TextPrinter(ConditionRules):
     def head(self, node: Printable) -> Written:
         ((index, _),) = node.running
         said = "" if node.axis == self.preset.axis else f", {LINES[1 - (node.axis or 0)]}"
-        base = self.inside(node.parts[0], Binding.ATOM).text
+        base = self.block_of(node.parts[0]).text
         return Written(f"{base}^{{({self.letter(index)}){said}}}", Binding.POWER)
 
     def reshape(self, node: Printable) -> Written:

@@ -276,7 +276,7 @@ class LatexPrinter(ConditionRules):
         ((index, _),) = node.running
         said = self._said(node)
         script = f"({self.letter(index)})" + (rf",\, {said}" if said else "")
-        base = self.inside(node.parts[0], Binding.ATOM)
+        base = self.block_of(node.parts[0])
         text = base.text + latex_script("^", script, self.preset)
         return Written(text, Binding.POWER, base.tall)
 

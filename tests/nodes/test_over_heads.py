@@ -63,8 +63,15 @@ def test_what_is_bound_is_not_free_and_what_says_which_block_is() -> None:
     assert (W[i] + sa.sum_over(W[i], i)).indices == (i,)
     assert sa.sum_over(A, i).indices == ()
     assert sa.sum_over(W[k], i).indices == (k,)
-    # An index is its name and its size.
-    assert sa.sum_over(W[i], sa.index("i", g)).indices == (i,)
+
+
+def test_one_letter_is_one_index() -> None:
+    """Otherwise ``subs`` that makes the sizes equal would let one capture the other."""
+    message = "i is two different symbols here: an index over h and an index over g"
+    with pytest.raises(sa.SymbolClashError, match=message):
+        sa.sum_over(W[i], sa.index("i", g))
+    with pytest.raises(sa.SymbolClashError, match="an index over"):
+        sa.prove(W[i], W[i] + sa.family("F'", g, *W[i].shape)[sa.index("i", g)] - W[i])
 
 
 def test_every_tag_is_counted() -> None:
