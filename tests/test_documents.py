@@ -3,6 +3,8 @@
 A page is read from top to bottom with one namespace, as a reader would type it in:
 
 * a ```` ```python ```` block with `>>>` is a doctest, without it a script;
+* a table with the header `| … | symattn | shows |` has a call in each row, and what it shows; where
+  the first column is headed `Printed`, the formula there is what `sa.latex` prints, up to fonts;
 * a ```` ```console ```` block is a session: `$ symattn …` is run from the root of the repository,
   and its output is compared with what the block shows, if it shows any (`...` is any text).
   A call that is to fail says so: `$ symattn prove A B  # exit status 1`. Other commands are not
@@ -20,6 +22,8 @@ from pathlib import Path
 
 import pytest
 
+import symattn as sa
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -29,6 +33,12 @@ FENCED = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 EXIT_STATUS = re.compile(r"#\s*exit status (\d+)\s*$")
+TABLE = re.compile(
+    r"^\| (?P<first>[^|]+) \| symattn \| shows \|\n\|[-|]+\|\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE
+)
+FONTS = re.compile(
+    r"\\(?:left|right|mathbf|mathrm|mathsf|operatorname|text)(?![a-z])|\\,|[\s{}]", re.IGNORECASE
+)
 AS_COMMAND = "import sys; sys.argv[0] = 'symattn'; from symattn.cli import main; sys.exit(main())"
 
 
@@ -38,6 +48,17 @@ class Block:
 
     language: str
     text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """What a text says, the call that says it, and what that shows."""
+
+    said: str
+    call: str
+    shows: str
+    printed: bool
     line: int
 
 
@@ -60,6 +81,25 @@ def blocks(page: str) -> list[Block]:
         )
         for found in FENCED.finditer(page)
     ]
+
+
+def table_rows(page: str) -> list[TableRow]:
+    """The rows of the tables of a page that show what a call shows."""
+    found: list[TableRow] = []
+    for table in TABLE.finditer(page):
+        first = page.count("\n", 0, table.start("rows")) + 1
+        for line, row in enumerate(table["rows"].splitlines(), first):
+            said, call, shows = (cell.strip(" `") for cell in row.strip("|").split(" | "))
+            found.append(TableRow(said, call, shows, table["first"] == "Printed", line))
+    return found
+
+
+def plain(formula: str) -> str:
+    r"""A formula in LaTeX without fonts, spaces and sizes: what `\text{softmax}\left(x\right)` and
+    `\operatorname{Softmax} (x)` have in common.
+    """
+    bare = FONTS.sub("", formula).casefold()
+    return bare.replace(r"\dfrac", r"\frac").replace(r"\dots", r"\ldots")
 
 
 def calls(session: str) -> list[Call]:
@@ -129,6 +169,28 @@ def test_python_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> N
             run_block(block, page, namespace)
 
 
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if table_rows(page.read_text("utf-8"))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_tables_of_a_page_show_what_calls_show(page: Path) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    text = page.read_text("utf-8")
+    parts: list[Block | TableRow] = [*blocks(text), *table_rows(text)]
+    for part in sorted(parts, key=lambda part: part.line):
+        if isinstance(part, Block):
+            if part.language == "python":
+                run_block(part, page, namespace)
+            continue
+        value = eval(part.call, namespace)
+        shown_text = sa.text(value) if hasattr(value, "shape") else str(value)
+        assert shown_text == part.shows, f"{page.name}, line {part.line}"
+        if part.printed:
+            printed = part.said.split("$")[1].rpartition("=")[2]
+            assert plain(sa.latex(value)) == plain(printed), f"{page.name}, line {part.line}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_console_of_a_page_runs(page: Path) -> None:
     for block in blocks(page.read_text("utf-8")):
@@ -175,6 +237,10 @@ $ symattn show x \\
 {"name": ...}
 $ symattn prove 'a b' c  # exit status 1
 ```
+
+| Printed | symattn | shows |
+|---|---|---|
+| $A = \\text{x}$ | `f(a, "b")` | `f (x)` |
 """
 
 
@@ -186,6 +252,15 @@ def test_a_page_is_read_as_written() -> None:
         Call(("show", "x", "--json"), 0, '{"name": ...}'),
         Call(("prove", "a b", "c"), 1, ""),
     ]
+
+
+def test_a_table_is_read_as_written() -> None:
+    (row,) = table_rows(PAGE)
+    assert row == TableRow(r"$A = \text{x}$", 'f(a, "b")', "f (x)", printed=True, line=23)
+    assert plain(r"\text{softmax}\left(\dfrac{a}{b_k}\right)") == plain(
+        r"\operatorname{Softmax} ( \frac{a}{b_{k}} )"
+    )
+    assert plain("K^TQ") != plain("KQ^T")
 
 
 def test_names_reach_the_next_block() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import ClassVar
 
 from symattn.meaning.form import (
@@ -26,12 +27,14 @@ from symattn.meaning.form import (
     Same,
     children,
     place,
+    substitute,
 )
 from symattn.notation.printer import Printer, Written
 from symattn.notation.rows import Binding, Printable
 
-_QUERIES = "iklpq"
-_KEYS = "jtsuv"
+_QUERIES, _KEYS = "iklpq", "jtsuv"
+_QUERIES_OF_HEADS, _KEYS_OF_HEADS = "skpql", "tuvwj"
+"""Letters of positions where i or j says which head."""
 
 
 class ConditionRules(Printer):
@@ -40,7 +43,10 @@ class ConditionRules(Printer):
     names: dict[Index, str]
 
     def mask_of(self, node: Printable) -> str:
-        """Write the mask that a node is under: i is the query, j is the key."""
+        """Write the mask that a node is under: i is the query, j is the key.
+
+        They are s and t where i or j already says which head.
+        """
         return self.mask_and_letters(node)[0]
 
     def mask_and_letters(self, node: Printable) -> tuple[str, str, str]:
@@ -50,14 +56,39 @@ class ConditionRules(Printer):
         sizes = node.sizes[1 - node.axis], node.sizes[node.axis]
         query, key = (place(size) for size in sizes)
         condition = node.mask.condition(query, key, sizes)
-        used = set(names_in(condition))
         outside, self.names = vars(self).get("names", {}), {}
-        for at, letters in ((query, _QUERIES), (key, _KEYS)):
-            free = (letter for letter in letters if letter not in used)
-            self.names.update((index, next(free, letters[0])) for index in at)
+        for at, free in zip((query, key), self._free_letters(condition), strict=True):
+            self.names.update((index, next(free)) for index in at)
         written = self.condition(condition), self.read(query), self.read(key)
         self.names = outside
         return written
+
+    def _free_letters(self, within: Form | Condition) -> tuple[Iterator[str], Iterator[str]]:
+        """Yield letters for a query and for a key that nothing in sight has."""
+        used = {*names_in(within), *self.running}
+        apart = self.running & {"i", "j"}
+        pools = (_QUERIES_OF_HEADS, _KEYS_OF_HEADS) if apart else (_QUERIES, _KEYS)
+        query, key = (
+            chain((letter for letter in pool if letter not in used), repeat(pool[0]))
+            for pool in pools
+        )
+        return query, key
+
+    def positioned(self, node: Printable) -> tuple[Written, list[str]]:
+        """Write a number from two positions, and their names, in the order of rows and columns.
+
+        Positions that have the name of an index are called otherwise.
+        """
+        form, names = node.parts[0], node.label.split(",")
+        assert isinstance(form, Form)
+        if not self.running.isdisjoint(names):
+            letters = [next(free) for free in self._free_letters(form)]
+            called = {
+                old: lambda at, new=new: Parameter(new)
+                for old, new in zip(names, letters, strict=True)
+            }
+            form, names = substitute(form, {}, called), letters
+        return self.write(form), names if node.axis == 0 else names[::-1]
 
     def read(self, at: Place) -> str:
         """Write a place; a merged axis is a pair, and an axis of size one is not written."""

@@ -11,7 +11,7 @@ that a language has: a number, a name, a product, a quotient, a power, a sum, a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +34,12 @@ class Written:
 
 
 class Printer(ABC):
-    """One language: rules for the kinds of writing, and words for scalars."""
+    """One language: rules for the kinds of writing, and words for scalars.
+
+    ``running`` are the names of the indices in what is being written, which other letters avoid.
+    """
+
+    running: frozenset[str] = frozenset()
 
     # Matrices.
 
@@ -75,7 +80,10 @@ class Printer(ABC):
         if isinstance(part, Form):
             return self.scalar(part)
         # By identity: comparing expressions would recurse; a node that is kept keeps its identity.
+        outermost = "_done" not in vars(self)
         done: dict[int, tuple[Printable, Written]] = vars(self).setdefault("_done", {})
+        if outermost:
+            self.running = frozenset(_indices_in(part))
         pending: list[Printable] = [part]
         while pending:
             node = pending[-1]
@@ -90,6 +98,8 @@ class Printer(ABC):
             if id(node) not in done:
                 done[id(node)] = node, self.one(node)
             pending.pop()
+        if outermost:  # what is written next may have other indices
+            del vars(self)["_done"]
         return done[id(part)][1]
 
     def one(self, node: Printable) -> Written:
@@ -327,6 +337,18 @@ def member_of_heads(node: Printable) -> tuple[Printable, dict[str, Size]] | None
         part = inner
     read = [name for name, _ in part.running if name in counts]
     return (part, counts) if part.notation.kind is Kind.MEMBER and read == [*counts] else None
+
+
+def _indices_in(part: Printable) -> Iterator[str]:
+    """Yield the names of the indices that run in an expression."""
+    seen: set[int] = set()
+    pending: list[Printable | Form] = [part]
+    while pending:
+        node = pending.pop()
+        if not isinstance(node, Form) and id(node) not in seen:
+            seen.add(id(node))
+            yield from (name for name, _ in node.running)
+            pending.extend(node.parts)
 
 
 def _signed(form: Form) -> tuple[bool, Form]:

@@ -37,6 +37,7 @@ class Reading:
     axis: int | None = None
     mask: PrintableMask | None = None
     at: Place = ()
+    running: tuple[tuple[str, Size], ...] = ()
 
 
 def is_capital(label: str) -> bool:

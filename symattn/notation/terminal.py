@@ -193,9 +193,9 @@ class TextPrinter(ConditionRules):
         return Written(f"[{score}]_{{{', '.join(pair)}}}", Binding.ATOM)
 
     def positions(self, node: Printable) -> Written:
-        names = [text_name(name)[0] for name in node.label.split(",")]
-        at = names if node.axis == 0 else names[::-1]
-        return Written(f"[{self.write(node.parts[0]).text}]_{{{','.join(at)}}}", Binding.ATOM)
+        number, names = self.positioned(node)
+        at = ",".join(text_name(name)[0] for name in names)
+        return Written(f"[{number.text}]_{{{at}}}", Binding.ATOM)
 
     def ones(self, node: Printable) -> Written:
         return Written(f"1_{{{text_sizes(node.sizes)}}}", Binding.ATOM)

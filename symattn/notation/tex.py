@@ -292,9 +292,8 @@ class LatexPrinter(ConditionRules):
         return self._bracketed(score, r",\, ".join(pair))
 
     def positions(self, node: Printable) -> Written:
-        names = [latex_name(name, self.preset)[0] for name in node.label.split(",")]
-        at = names if node.axis == 0 else names[::-1]
-        return self._bracketed(self.write(node.parts[0]), ",".join(at))
+        number, names = self.positioned(node)
+        return self._bracketed(number, ",".join(latex_name(n, self.preset)[0] for n in names))
 
     def _bracketed(self, written: Written, script: str) -> Written:
         gap = self.preset.gap

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from symattn.meaning.form import Form
-from symattn.nodes import InputMatrix, Node, Program
+from symattn.nodes import Node, Program
 from symattn.notation.dialects import dialect_named
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.rows import Kind
-from symattn.notation.terminal import text, text_name, text_sizes
+from symattn.notation.terminal import text, text_sizes
 from symattn.notation.tex import latex, latex_sizes
 from symattn.tags import Size
 from symattn.views.operands import as_steps
@@ -27,9 +27,13 @@ _AROUND_A_PRODUCT = frozenset({Kind.FRACTION, Kind.NEGATION, Kind.FUNCTION})
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a computation: its name, what it is, the shapes of its factors, its own."""
+    """A line of a computation: its name, what it is, the shapes of its factors, its own.
+
+    ``symbol`` is the name with the indices that are free in the line, ``head_i``.
+    """
 
     name: str
+    symbol: Node
     expr: Node
     factors: tuple[tuple[Size, Size], ...]
     shape: tuple[Size, Size]
@@ -41,8 +45,10 @@ class Shapes(View):
     def __init__(self, program: Program) -> None:
         self.program = program
         self.lines = tuple(
-            Line(name, line, tuple(factor.sizes for factor in _factors(line)), line.sizes)
-            for name, line in program.named_lines.items()
+            Line(name, symbol, line, tuple(each.sizes for each in _factors(line)), line.sizes)
+            for (name, line), symbol in zip(
+                program.named_lines.items(), program.line_symbols.values(), strict=True
+            )
         )
 
     def __iter__(self) -> Iterator[Line]:
@@ -55,7 +61,7 @@ class Shapes(View):
         """Return a line of text for each step."""
         chosen = chosen_preset(preset, self.program.result)
         rows = [
-            (text_name(line.name)[0], text(line.expr, chosen), _text_shape(line))
+            (text(line.symbol, chosen), text(line.expr, chosen), _text_shape(line))
             for line in self.lines
         ]
         names, written = (max(len(row[k]) for row in rows) for k in (0, 1))
@@ -68,7 +74,7 @@ class Shapes(View):
         chosen = chosen_preset(preset, self.program.result)
         rows: list[str] = []
         for line in self.lines:
-            name = latex(InputMatrix(line.name, *line.shape), chosen)
+            name = latex(line.symbol, chosen)
             own = f"({latex_sizes(line.shape, chosen)})"
             product = r" \cdot ".join(f"({latex_sizes(shape, chosen)})" for shape in line.factors)
             shape = f"{product} &= {own}" if product else f"&\\phantom{{{{}}={{}}}} {own}"

@@ -235,3 +235,25 @@ def test_letters_that_are_tags_are_not_taken_again() -> None:
     i, j = sa.dims("i j")
     node = sa.softmax(sa.matrix("S", j, n), axis=0, mask=sa.causal("bottom_right") & sa.prefix(i))
     assert sa.text(node) == "Softmax_{t ≤ k + j - n and t < i}(S)"
+
+
+def test_letters_of_positions_are_not_those_of_heads() -> None:
+    i, s = sa.index("i", "h"), sa.index("s", "h")
+    S, whole = sa.family("S", "h", n, n), sa.matrix("A", n, n)
+    causal = sa.causal()
+    masked = sa.softmax(S[i], axis=1, mask=causal)
+    assert sa.text(masked) == "softmax_{t ≤ s}(S_i)"
+    assert sa.latex(masked) == r"\mathrm{softmax}_{t \le s}(S_i)"
+    # Heads that do not depend on i stand where it runs as well.
+    summed = sa.sum_over(sa.softmax(whole, axis=1, mask=causal) @ S[i], i)
+    assert sa.text(summed) == "Σ_{i=1..h} softmax_{t ≤ s}(A) S_i"
+    biased = S[i] + sa.positional(lambda i, j: i - j, n, n, layout="row")
+    assert sa.text(biased) == "S_i + [s - t]_{s,t}"
+    assert sa.latex(biased, "vaswani") == "S_i + [s - t]_{s,t}"
+    assert sa.text(biased.T, "freshrimp") == "(S_i + [s - t]_{s,t})ᵀ"
+    assert sa.text(S[i] + sa.additive_mask(causal, n, n, axis=1)) == "S_i + M_{t ≤ s}"
+    # Any other index leaves the letters as they are, and is no letter of theirs.
+    assert sa.text(sa.softmax(S[s], axis=1, mask=causal)) == "softmax_{j ≤ i}(S_s)"
+    # A program's lines are written one by one: those of all heads alone have other letters.
+    program = sa.Program(P=sa.softmax(whole, axis=1, mask=causal), head=masked)
+    assert str(program) == "P = softmax_{j ≤ i}(A)\nhead_i = softmax_{t ≤ s}(S_i)"

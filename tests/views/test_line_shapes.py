@@ -40,6 +40,13 @@ def test_lines(formula: Any, shape: str) -> None:
     assert sa.shapes(formula).text().endswith(f"  {shape}")
 
 
+def test_lines_of_one_head_say_which() -> None:
+    shown = sa.shapes(sa.formula("multi_head_attention", layout="row"))
+    starts = [line.partition(" ")[0] for line in shown.text().splitlines()]
+    assert starts == ["Q_i", "K_i", "V_i", "S_i", "P_i", "head_i", "O"]
+    assert r"\mathrm{head}_i &= P_iV_i" in shown.latex("vaswani")
+
+
 @pytest.mark.parametrize(("name", "layout"), CATALOGUE)
 def test_catalogue(name: str, layout: str) -> None:
     formula = sa.formula(name, layout=layout)
