@@ -52,9 +52,10 @@ _SIZE_PROBLEMS: Mapping[str, str] = {
     "positive": "{tag} must be a positive integer, but is {value}",
     "non-negative": "{tag} must be a non-negative integer, but is {value}",
     "integer": "{tag} must be an integer, but is {value}",
-    "remainder": "{size} = {value} from {where} leaves a remainder: {detail}",
+    "remainder": "{said} leaves a remainder: {detail}",
     "contradiction": "{size} = {value} from {where}, but {other_value} from {other_where}",
-    "inconsistent": "{size} = {value} from {where} does not fit: {detail}",
+    "broken": "{where} does not hold with {other_where}",
+    "inconsistent": "{said} does not fit: {detail}",
     "together": "no sizes satisfy {where} together",
     "fixed": "{where} has size {value}, where {size} is declared",
     "underdetermined": "not determined by the sizes at hand: {tags}; give each by name",
@@ -101,5 +102,9 @@ class SizeError(SymattnError, ValueError):
         self.other_value = other_value
         self.other_where = other_where
         self.detail = detail
-        facts = {**self.__dict__, "tags": ", ".join(self.tags)}
-        super().__init__(_SIZE_PROBLEMS[problem].format_map(facts))
+        # A relation is said as it was declared; from anything else a size has a value.
+        declared = where is not None and where.startswith("the relation ")
+        said = where if declared else f"{size} = {value} from {where}"
+        facts = {**self.__dict__, "tags": ", ".join(self.tags), "said": said}
+        template = "broken" if declared and problem == "contradiction" else problem
+        super().__init__(_SIZE_PROBLEMS[template].format_map(facts))

@@ -594,9 +594,9 @@ def test_a_number_of_heads_that_does_not_fit() -> None:
     assert run(*given, h=3).shape == (5, 12)
     assert run(*given, d_k=3).shape == (5, 12)
     for wrong, first in (
-        (5, "d_model-h*d_k = 0 from the relation d_model = h*d_k leaves a remainder: 12 divided by "
+        (5, "the relation d_model = h*d_k leaves a remainder: 12 divided by "
             "5 leaves 2, with d_model = 12 (X's columns), h = 5 (the sizes given)"),
-        (0, "d_model-h*d_k = 0 from the relation d_model = h*d_k does not fit: not with d_model = "
+        (0, "the relation d_model = h*d_k does not fit: not with d_model = "
             "12 (X's columns), h = 0 (the sizes given)"),
     ):  # fmt: skip
         with pytest.raises(sa.InputShapeError) as refused:

@@ -101,6 +101,6 @@ def test_a_count_that_does_not_divide_is_refused(layer: Arrays) -> None:
         sa.lambdify(formula.inputs, formula)(*given(layer, "row", *NAMES), h=10)
     first = str(refused.value).splitlines()[0]
     assert first == (
-        "d_model-h*d_k = 0 from the relation d_model = h*d_k leaves a remainder: 384 divided by 10 "
+        "the relation d_model = h*d_k leaves a remainder: 384 divided by 10 "
         "leaves 4, with d_model = 384 (X's columns), h = 10 (the sizes given)"
     )
