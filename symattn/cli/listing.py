@@ -8,7 +8,6 @@ from symattn.cli.arguments import formula_named, layout_of_preset
 from symattn.cli.printing import columns, display, paragraph, print_json, section
 from symattn.cli.proving import proof_as_data, translation_as_text
 from symattn.notation.displays import latex_aligned, latex_softmax_definition
-from symattn.notation.glyphs import latex_name
 from symattn.notation.layouts import LAYOUTS, other_layout
 from symattn.notation.names import identifier
 from symattn.notation.presets import Preset, chosen_preset
@@ -63,8 +62,13 @@ def show_formula(name: str, *, preset: str | None, language: str, as_json: bool)
 def _as_text(shown: Formula, preset: Preset) -> list[str]:
     axis = LAYOUTS[shown.layout]
     softmax = preset.text_softmax_matrix + ("" if axis == preset.axis else f"_{LINES[axis]}")
+    symbols = shown.program.line_symbols
     lines = [
-        (name, f"= {text(line, preset)}", f"∈ {text_space(line.sizes, preset)}")
+        (
+            text(symbols[name], preset),
+            f"= {text(line, preset)}",
+            f"∈ {text_space(line.sizes, preset)}",
+        )
         for name, line in shown.lines.items()
     ]
     return [
@@ -87,8 +91,9 @@ def _as_text(shown: Formula, preset: Preset) -> list[str]:
 
 def _as_latex(shown: Formula, preset: Preset) -> list[str]:
     attention, score = shown.latex_signatures(preset)
+    symbols = shown.program.line_symbols
     lines = [
-        (latex_name(name, preset, bold=preset.bold)[0], latex(line, preset), "")
+        (latex(symbols[name], preset), latex(line, preset), "")
         for name, line in shown.lines.items()
     ]
     return [
@@ -132,7 +137,12 @@ def _as_data(shown: Formula, preset: Preset) -> dict[str, object]:
         ],
         "scalars": [scalar.name for scalar in shown.scalars],
         "dims": [dim.name for dim in shown.dims],
-        "lines": {name: text(line, preset) for name, line in shown.lines.items()},
+        "lines": {
+            text(symbol, preset): text(line, preset)
+            for symbol, line in zip(
+                shown.program.line_symbols.values(), shown.lines.values(), strict=True
+            )
+        },
         "signature": attention_text,
         "signature_latex": attention,
         "score_signature": score_text,
@@ -146,6 +156,6 @@ def _other_as_data(translation: Translation, preset: str | None) -> dict[str, ob
         "layout": translation.to,
         "formula": text(translation.expr, preset),
         "latex": latex(translation.expr, preset),
-        "inputs": {symbol.label: text(form) for symbol, form in translation.inputs.items()},
+        "inputs": {text(symbol): text(form) for symbol, form in translation.inputs.items()},
         **proof_as_data(translation.proof),
     }

@@ -81,7 +81,7 @@ def translate_formula(
                 "to": chosen,
                 "formula": text(result.expr, preset),
                 "latex": latex(result.expr, preset),
-                "inputs": {symbol.label: text(form) for symbol, form in result.inputs.items()},
+                "inputs": {text(symbol): text(form) for symbol, form in result.inputs.items()},
                 **proof_as_data(result.proof),
             }
         )
@@ -97,7 +97,7 @@ def translation_as_text(result: Translation, preset: Preset | str | None = None)
     verdict = f"In {result.to} layout ({result.proof.verdict})"
     rows = chosen_preset(preset, result.expr)
     matrices = [
-        f"{text(twin, rows)} ∈ {text_space(twin.sizes, rows)} stands for {text(form)}"
+        f"{text(twin, rows)} ∈ {text_space(twin.sizes, rows)} stands for {text(form, rows)}"
         for twin, form in result.inputs.items()
     ]
     return [

@@ -149,7 +149,10 @@ class TextPrinter(ConditionRules):
         )
 
     def member(self, node: Printable) -> Written:
-        letters = [self.letter(name) for name, _ in node.running]
+        return self.member_at(node, [self.letter(name) for name, _ in node.running])
+
+    def member_at(self, node: Printable, letters: Sequence[str]) -> Written:
+        """Write the member of a family at some letters or numbers."""
         return Written(*text_name(member_name(node.label, letters)))
 
     def heads(self, node: Printable) -> Written:
@@ -162,13 +165,12 @@ class TextPrinter(ConditionRules):
             if node.axis == 0:
                 return Written(f"[{first}; …; {last}]", Binding.ATOM)
             return Written(f"Concat({first}, …, {last})", Binding.APPLICATION)
-        said = "" if node.axis == self.preset.axis else f", {LINES[1 - (node.axis or 0)]}"
-        bounds = f"_{{{self.letter(index)}=1..{self.size(count).text}{said}}}"
+        bounds = f"_{{{self.letter(index)}=1..{self.size(count).text}{self._said(node)}}}"
         return Written(f"Concat{bounds}({self.write(node.parts[0]).text})", Binding.APPLICATION)
 
     def _numbered(self, member: Printable, numbers: Mapping[str, str]) -> str:
         letters = [numbers.get(name, self.letter(name)) for name, _ in member.running]
-        return text_name(member_name(member.label, letters))[0]
+        return self.member_at(member, letters).text
 
     def sum_over(self, node: Printable) -> Written:
         ((index, count),) = node.running
@@ -178,9 +180,13 @@ class TextPrinter(ConditionRules):
 
     def head(self, node: Printable) -> Written:
         ((index, _),) = node.running
-        said = "" if node.axis == self.preset.axis else f", {LINES[1 - (node.axis or 0)]}"
         base = self.block_of(node.parts[0]).text
-        return Written(f"{base}^{{({self.letter(index)}){said}}}", Binding.POWER)
+        return Written(f"{base}^{{({self.letter(index)}){self._said(node)}}}", Binding.POWER)
+
+    def _said(self, node: Printable) -> str:
+        """Say along what heads lie, where that is not along the features of the layout."""
+        lies_as_expected = node.axis == self.preset.axis or any(s.is_one for s in node.sizes)
+        return "" if lies_as_expected else f", {LINES[1 - (node.axis or 0)]}"
 
     def reshape(self, node: Printable) -> Written:
         inner = self.write(node.parts[0]).text

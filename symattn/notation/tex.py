@@ -229,15 +229,16 @@ class LatexPrinter(ConditionRules):
         return Written(rf"\begin{{bmatrix}} {parts} \end{{bmatrix}}", Binding.ATOM, tall=True)
 
     def member(self, node: Printable) -> Written:
-        letters = [name for name, _ in node.running]
-        return Written(*self._member(node, letters))
+        return self.member_at(node, [name for name, _ in node.running])
 
-    def _member(self, node: Printable, letters: Sequence[str]) -> tuple[str, Binding]:
-        return latex_name(member_name(node.label, letters), self.preset, bold=self.preset.bold)
+    def member_at(self, node: Printable, letters: Sequence[str]) -> Written:
+        """Write the member of a family at some letters or numbers."""
+        label = member_name(node.label, letters)
+        return Written(*latex_name(label, self.preset, bold=self.preset.bold))
 
     def _numbered(self, member: Printable, numbers: Mapping[str, str]) -> str:
         letters = [numbers.get(name, name) for name, _ in member.running]
-        return self._member(member, letters)[0]
+        return self.member_at(member, letters).text
 
     def heads(self, node: Printable) -> Written:
         ((index, count),) = node.running
@@ -258,7 +259,8 @@ class LatexPrinter(ConditionRules):
 
     def _said(self, node: Printable) -> str:
         """Say along what heads lie, where that is not along the features of the layout."""
-        return "" if node.axis == self.preset.axis else LINES[1 - (node.axis or 0)]
+        lies_as_expected = node.axis == self.preset.axis or any(s.is_one for s in node.sizes)
+        return "" if lies_as_expected else LINES[1 - (node.axis or 0)]
 
     def _bounds(self, index: str, count: Size, said: str = "") -> str:
         below = f"{self.letter(index)}=1" + (rf",\, {said}" if said else "")

@@ -6,7 +6,9 @@ For the query at position i and the key at position j, counted from 1,
     a_ij = exp(score_ij) / Σ_t exp(score_it)        its weight, under a mask 0 for other keys
     output_i = Σ_j a_ij V_j        the weighted sum of the values
 
-and the outputs, one above the other or side by side, are the result.
+and the outputs, one above the other or side by side, are the result.  With several heads each has
+scores, weights and an output of its own, told by the index of the head above, ``score_tj^(i)``, and
+one output is what the heads at its position are put together to.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any, cast
 
 from symattn.errors import NotSupportedError
 from symattn.meaning.form import Apply, Entry, Form, Index, Mul, Place, Power, Sum, Truth, place
-from symattn.nodes import InputMatrix, MatrixProduct, Node, Program, Softmax
+from symattn.nodes import MatrixProduct, Node, Program, Softmax
 from symattn.nodes.depth import shallow_enough
 from symattn.notation.code import brief
 from symattn.notation.conditions import names_in
@@ -29,26 +31,31 @@ from symattn.notation.rows import Binding, Kind, Notation, Printable
 from symattn.notation.terminal import text_sizes
 from symattn.notation.tex import latex_sizes
 from symattn.tags import Size
-from symattn.views.operands import as_steps
+from symattn.views.operands import as_steps, heads_in
 from symattn.views.vectors import Part, Vectors
 from symattn.views.view import View
 from symattn.views.written_out import far_of, indices_shown
 
 _SYMBOL = Notation(Kind.SYMBOL, Binding.ATOM)
 _ONE = Size.of(1)
-_QUERY_LETTERS = "iklpq"
+_QUERY_LETTERS = "itslp"
 _KEY_LETTERS = "jtsuv"
 _NO_KEY = "0 where no key is allowed"
 
 
 @dataclass(frozen=True, slots=True)
 class _Attention:
-    """The steps of attention: what is made before, scores, weights, and what they weigh."""
+    """The steps of attention: what is made before, scores, weights, what they weigh, what follows.
+
+    ``result`` is the symbol of the weighted sum.
+    """
 
     made: Mapping[str, Node]
     scores: Node
     softmax: Softmax
     values: Node
+    result: Node
+    after: Mapping[str, Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +79,20 @@ class PerPosition(View):
         self._queries, self._keys = sizes[1 - axis], sizes[axis]
         self._query, self._key = place(self._queries), place(self._keys)
         at = (self._key, self._query) if axis == 0 else (self._query, self._key)
-        vectors = Vectors(program.result)
+        self._heads = heads_in(program)
+        self._each = tuple(at for index in steps.softmax.indices for at in index.place)
+        vectors = Vectors(program.result, (steps.result.label, *steps.after))
         self._score = vectors.entry(steps.scores, *at)
         value = vectors.line(steps.values, 1 - axis, self._key)
         if value is None:
             raise NotSupportedError(f"the values {brief(steps.values)}, one at a time")
         self._value = value
         self._made = list(_made_at(steps.made, 1 - axis, (self._score, value), vectors))
+        self._after = [(name, self._follows(vectors, line)) for name, line in steps.after.items()]
         lines = program.lines.values()
         forms = (line.meaning(place(line.sizes[0]), place(line.sizes[1])) for line in lines)
         self._taken = {name for form in forms for name in names_in(form)}
-        self._taken |= {*program, *program.result.tags, "a"}
+        self._taken |= {*program, *program.result.tags, *self._heads.values(), "a"}
 
     def text(self, preset: Preset | str | None = None) -> str:
         """Return the steps as lines of text."""
@@ -115,18 +125,25 @@ class PerPosition(View):
         self, printer: ReadingRules, below: str, dots: tuple[str, str], brackets: str
     ) -> list[_Row]:
         i = next(letter for letter in _QUERY_LETTERS if letter not in self._taken)
-        j = next(letter for letter in _KEY_LETTERS if letter not in self._taken)
+        j = next(letter for letter in _KEY_LETTERS if letter not in {*self._taken, i})
         names = dict.fromkeys(self._query, i) | dict.fromkeys(self._key, j)
-        printer.name_indices(names, self._taken | {i, j})
+        printer.name_indices(names, self._taken | {i, j}, heads=self._heads)
         rows = [_Row(printer.write(v).text, printer.write(m).text, m.sizes) for v, m in self._made]
-        rows.append(_Row(self._pair(printer, "score"), printer.write(self._score).text))
+        heads = ",".join(self._heads[at] for at in self._each)
+        each = f"for each head {heads}" if heads else ""
+        rows.append(_Row(self._pair(printer, "score"), printer.write(self._score).text, None, each))
         remark = "" if self._steps.softmax.mask is None else _NO_KEY
         rows.append(_Row(self._pair(printer, "a"), self._weight(printer, j), remark=remark))
-        output = self._output(self._query)
+        last = not self._after
+        output = self._output(self._query) if last else self._line(self._steps.result)
         weighted = printer.product([printer.scalar(self._read("a")), printer.write(self._value)])
         sigma = printer.sigma(printer.letter(j), self._keys) + " " if self._key else ""
         shown = printer.write(output).text
         rows.append(_Row(shown, sigma + weighted.text, output.sizes))
+        for k, (name, value) in enumerate(self._after, start=1):
+            whole = self.program.line_symbols[name]
+            output = self._line(whole) if k < len(self._after) else self._output(self._query)
+            rows.append(_Row(printer.write(output).text, printer.write(value).text, output.sizes))
         if self._query:
             stacked = self._stacked(printer, below, dots)
             whole = printer.write(self._output(())).text
@@ -134,16 +151,19 @@ class PerPosition(View):
         return rows
 
     def _read(self, name: str, key: Place | None = None) -> Entry:
-        """Return a number of the pair, called by a name."""
+        """Return a number of the pair, called by a name; each head has its own."""
         at = self._query, self._key if key is None else key
-        return Entry(name, (self._queries, self._keys), at)
+        heads = tuple((index,) for index in self._each)
+        counts = tuple(index.size for index in self._each)
+        return Entry(name, (*counts, self._queries, self._keys), (*heads, *at))
 
     def _pair(self, printer: ReadingRules, name: str) -> str:
         return printer.scalar(self._read(name)).text
 
     def _weight(self, printer: ReadingRules, j: str) -> str:
         """Write a weight: as softmax over the keys, and as exponentials over their sum."""
-        other = tuple(Index(index.size, "t") for index in self._key)
+        free = (letter for letter in _KEY_LETTERS if letter not in printer.reserved)
+        other = tuple(Index(index.size, next(free, "t")) for index in self._key)
         part, whole = self._exponential(self._key), self._exponential(other)
         for index in reversed(other):
             whole = Sum(index, whole)
@@ -175,6 +195,21 @@ class PerPosition(View):
         line = (sizes[0], _ONE) if axis == 0 else (_ONE, sizes[1])
         return Reading(_SYMBOL, line if at else sizes, label="output", at=at)
 
+    def _line(self, symbol: Node) -> Reading:
+        """Return the row or the column of a line at the position of the query."""
+        axis = self._steps.softmax.axis
+        sizes = (symbol.sizes[0], _ONE) if axis == 0 else (_ONE, symbol.sizes[1])
+        label = lowered(symbol.label) if axis == 0 else symbol.label
+        own = symbol.notation, sizes
+        return Reading(*own, label=label, at=self._query, running=symbol.running)
+
+    def _follows(self, vectors: Vectors, line: Node) -> Printable:
+        """Return what a later line is at the position of the query."""
+        found = vectors.line(line, 1 - self._steps.softmax.axis, self._query)
+        if found is None:
+            raise NotSupportedError(f"the per-position form of {brief(line)}")
+        return found
+
     def _stacked(self, printer: ReadingRules, below: str, dots: tuple[str, str]) -> str:
         axis = self._steps.softmax.axis
         written: list[str] = []
@@ -183,7 +218,8 @@ class PerPosition(View):
             if at is None:
                 written.append(dots[1 - axis])
                 continue
-            printer.name_indices({self._query[0]: str(at)}, self._taken, far_of(at))
+            names = {self._query[0]: str(at)}
+            printer.name_indices(names, self._taken, far_of(at), self._heads)
             written.append(printer.write(output).text)
         return (printer.beside if axis == 0 else below).join(written)
 
@@ -191,11 +227,26 @@ class PerPosition(View):
 def _attention_in(program: Program) -> _Attention:
     """Find the three steps in a program, or raise `NotSupportedError`."""
     named = program.named_lines
-    *_, last = named
+    for name in reversed(list(named)):
+        found = _attention_of(program, name)
+        if found is not None:
+            return found
+    raise NotSupportedError(
+        f"the per-position form of {brief(program.result)}: it is that of values times a softmax, "
+        "V @ softmax(S, axis=0) or softmax(S, axis=1) @ V"
+    )
+
+
+def _attention_of(program: Program, last: str) -> _Attention | None:
+    """Find the three steps in one line of a program and those before it."""
+    named = program.named_lines
 
     def meant(node: Node) -> tuple[Node, str]:
-        line = named.get(node.label) if isinstance(node, InputMatrix) else None
+        line = named.get(node.label) if node.is_input else None
         return (node, "") if line is None or line.sizes != node.sizes else (line, node.label)
+
+    names = list(named)
+    before, after = names[: names.index(last)], names[names.index(last) + 1 :]
 
     result = named[last]
     factors = list(result.operands) if isinstance(result, MatrixProduct) else []
@@ -206,12 +257,15 @@ def _attention_in(program: Program) -> _Attention:
             rest = factors[:k] + factors[k + 1 :]
             values = cast(Node, rest[0]) if len(rest) == 1 else MatrixProduct(*rest)
             scores, scores_called = meant(weights.matrices[0])
-            made = {n: line for n, line in named.items() if n not in (last, called, scores_called)}
-            return _Attention(made, scores, weights, values)
-    raise NotSupportedError(
-        f"the per-position form of {brief(program.result)}: it is that of values times a softmax, "
-        "V @ softmax(S, axis=0) or softmax(S, axis=1) @ V"
-    )
+            if scores.has_minus_infinity:  # an additive mask is a condition on the keys
+                open_to_masks = weights.rebuilt({weights.matrices[0]: scores}.__getitem__)
+                weights = cast(Softmax, open_to_masks.selecting())
+                scores = weights.matrices[0]
+            made = {n: named[n] for n in before if n not in (called, scores_called)}
+            follows = {n: named[n] for n in after}
+            symbol = program.line_symbols[last]
+            return _Attention(made, scores, weights, values, symbol, follows)
+    return None
 
 
 def _made_at(
@@ -247,8 +301,9 @@ def per_position(f: Any) -> PerPosition:
 
     i is the position of the query and j that of the key, counted from 1.  ``f`` is an entry of the
     catalogue, a program or a formula whose last step is values times a softmax.  It prints as text
-    and as LaTeX, by preset and dialect.  Under a mask a weight has the factor ``[j ≤ i]``, 1 where
-    the key is allowed and 0 elsewhere, and is 0 where none is.
+    and as LaTeX, by preset and dialect.  With several heads, i is the head and t the query:
+    ``head_t^{(i)}`` is what head i makes at position t.  Under a mask a weight has the factor
+    ``[j ≤ i]``, 1 where the key is allowed and 0 elsewhere, and is 0 where none is.
 
     Raises `NotSupportedError` for a formula of another form.
     """

@@ -2,18 +2,20 @@
 
 In an index form there is no transpose and no order of factors, so a product of any number of
 matrices, transposed or not, is one contraction: ``S = einsum("km,kn->mn", K, Q) / sqrt(d_k)``.  A
-letter stands for a size: two axes of one size have a small and a capital letter.
+letter stands for a size: two axes of one size have a small and a capital letter.  Heads are one
+axis more, ``S = einsum("hkm,hkn->hmn", K, Q)``, in front of rows and columns.
 
-Invariant: a value is source together with the indices along its axes, in order; whatever joins
-values first brings them to the same indices.
+Invariant: an array that is read by the factors of an axis, ``W^O`` by heads and features, is
+reshaped first; no position is divided.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
 from symattn.errors import NotSupportedError
 from symattn.meaning.form import (
@@ -41,104 +43,50 @@ from symattn.meaning.form import (
     Softmax,
     Sum,
     Truth,
+    place,
 )
-from symattn.meaning.functions import FUNCTIONS
-from symattn.notation.code import PythonPrinter
+from symattn.nodes import Node
 from symattn.notation.conditions import parts_of
 from symattn.notation.names import identifier
-from symattn.notation.printer import Written
 from symattn.notation.rows import Binding
 from symattn.tags import Size
+from symattn.views.axes import Axes, joined
 from symattn.views.letters import Letters, Value
+from symattn.views.merged import by_factors, split
+from symattn.views.spelling import Numbers, called
 
-_SIMPLE = re.compile(r"\w+(\[\.\.\., [:0, ]+\])?")
-"""Source that needs no line of its own: a name, or a row or column of one."""
-
+_ALWAYS = Same((), ())
 _HAS_INDICES = (Entry, Position, Truth, Sum, Maximum, Softmax, Blocks)
 
 
-class _Numbers(PythonPrinter):
-    """Scalars in the Python of a program; ``imported`` says a name that it needs."""
-
-    def __init__(self, imported: Callable[[str], str]) -> None:
-        self.imported = imported
-
-    def rational(self, value: Fraction) -> Written:
-        return Written(f"{value.numerator}/{value.denominator}", Binding.PRODUCT)
-
-    def power(self, base: Written, exponent: Fraction) -> Written:
-        if exponent == Fraction(1, 2):
-            self.imported("sqrt")
-        return super().power(base, exponent)
-
-    def call(self, function: str, argument: Written) -> Written:
-        return Written(called(function, argument.text, self.imported), Binding.ATOM)
-
-
-def called(function: str, argument: str, imported: Callable[[str], str]) -> str:
-    """Return the source of an elementwise function; one known by name only is called by it.
-
-    >>> called("relu", "x", str), called("phi", "x", str)
-    ('maximum(x, 0)', 'phi(x)')
-    """
-    row = FUNCTIONS.get(function)
-    template = f"{identifier(function)}({{x}})" if row is None else row.numpy
-    template = re.sub(r"xp\.(\w+)", lambda found: imported(found[1]), template)
-    return template.replace("{x}", argument)
-
-
-def spelt(tag: str) -> str:
-    """Return a tag as the source spells it.
-
-    >>> spelt("d_k"), spelt("λ")
-    ('d_k', 'lambda_')
-    """
-    return _Numbers(str).name(tag).text
-
-
-class Contractions:
-    """Writes index forms as lines of a program; ``lines`` has those written so far."""
+class Contractions(Axes):
+    """Writes index forms as lines of a program; ``vectors`` are inputs that have one axis."""
 
     def __init__(
         self, letters: Letters, vectors: Iterable[str], taken: Iterable[str], *, batch: bool
     ) -> None:
-        self.lines: list[tuple[str, str, tuple[Size, ...]]] = []
-        self.functions: dict[str, None] = {}
-        self.letters = letters
+        super().__init__(letters, taken, batch=batch)
         self.vectors = frozenset(vectors)
-        self.taken = set(taken)
-        self.dots = "..." if batch else ""
 
-    def line(self, name: str, form: Form, row: Place, column: Place) -> None:
-        """Add the line that computes a matrix."""
-        order = (*row, *column)
-        value = self._spread(self.value(form, order), order)
-        axes = ", ".join(":" if place else "None" for place in (row, column))
+    def line(self, name: str, node: Node) -> None:
+        """Add the line that computes a matrix, or one matrix for each value of its indices."""
+        heads = tuple(index for each in node.indices for index in each.place)
+        places = place(node.sizes[0]), place(node.sizes[1])
+        form = node.meaning(*places)
+        of_axis: dict[Index, tuple[Index, ...]] = {}
+        for axis in itertools.chain(*places):
+            of_axis[axis], form = split(axis, form)
+        order = (*heads, *itertools.chain(*of_axis.values()))
+        value = self.spread(self.value(form, order), order)
+        for axis, parts in of_axis.items():
+            value = self.merged(value, parts, axis)
         code = value.code
         if not order and not any(isinstance(part, Entry) for part in parts_of(form)):
             code = f"{self.call('full')}((1, 1), {code})"
-        elif len(order) < 2:
+        elif len(of_axis) < 2:
+            axes = ", ".join(":" if at else "None" for at in places)
             code = f"{value.held(Binding.ATOM)}[..., {axes}]"
-        sizes = tuple(place[0].size if place else Size.of(1) for place in (row, column))
-        self.lines.append((name, code, sizes))
-
-    def call(self, function: str) -> str:
-        """Return the name of a function of the array library, which is imported."""
-        self.functions[function] = None
-        return function
-
-    def named(self, value: Value) -> Value:
-        """Return a value that is a name or a number, giving it a line of its own if need be."""
-        is_number = not value.indices and not value.leading
-        if is_number or _SIMPLE.fullmatch(value.code):
-            return value
-        k = 1
-        while f"T_{k}" in self.taken:
-            k += 1
-        name = f"T_{k}"
-        self.taken.add(name)
-        self.lines.append((name, value.code, tuple(index.size for index in value.indices)))
-        return Value(name, value.indices, leading=value.leading)
+        self.lines.append((name, code, (*(index.size for index in heads), *node.sizes)))
 
     # Forms.
 
@@ -163,7 +111,8 @@ class Contractions:
                 truth = self.condition(condition, order)
                 return replace(truth, code=f"1 * ({truth.code})", binding=Binding.PRODUCT)
             case Maximum(index, body):
-                return self._largest(index, self.value(body, (*order, index)))
+                parts, body = split(index, body)
+                return self._largest(parts, self.value(body, (*order, *parts)))
             case Softmax():
                 return self._softmax(form, order)
             case Blocks(at, parts):
@@ -172,29 +121,32 @@ class Contractions:
                 return self._scalar(form)
 
     def _scalar(self, form: Form) -> Value:
-        written = _Numbers(self.call).write(form)
+        written = Numbers(self.call).write(form)
         return Value(written.text, (), written.binding)
 
     def _entry(self, name: str, places: tuple[Place, ...]) -> Value:
         code = identifier(name)
-        if any(len(place) > 1 for place in places):
-            raise NotSupportedError(f"einsum of {name}, whose axes are merged")
-        indices = tuple(index for place in places for index in place)
-        if name not in self.vectors and len(indices) < len(places):
-            code += f"[..., {', '.join(':' if place else '0' for place in places)}]"
-        return Value(code, indices, leading=bool(self.dots))
+        if name not in self.vectors and () in places:
+            code += f"[..., {', '.join(':' if at else '0' for at in places)}]"
+        read = [self._plain(at) for at in places if at]
+        axes = tuple(at[0] if len(at) == 1 else Index(_size_of(at)) for at in read)
+        value = Value(code, axes, leading=bool(self.dots))
+        return self.split(value, dict(zip(axes, read, strict=True)))
+
+    def _plain(self, at: Place) -> tuple[Index, ...]:
+        """Return the indices of a place that has no factor of an axis that runs as one."""
+        plain = tuple(one for one in at if isinstance(one, Index))
+        if len(plain) < len(at):
+            raise NotSupportedError("einsum with an axis that is split in several ways")
+        return plain
 
     def _position(self, form: Position) -> Value:
-        match form.at:
-            case ():
-                return Value("0")
-            case (index,):
-                return Value(f"{self.call('arange')}({self._extent(index.size)})", form.at)
-            case _:
-                raise NotSupportedError("einsum with positions on a merged axis")
-
-    def _extent(self, size: Size) -> str:
-        return _Numbers(self.call).size(size).text
+        if not form.at:
+            return Value("0")
+        at = self._plain(form.at)
+        whole = Index(_size_of(at))
+        counted = Value(f"{self.call('arange')}({self.extent(whole.size)})", (whole,))
+        return self.split(counted, {whole: at})
 
     def _signed(self, term: Form, order: Sequence[Index]) -> tuple[bool, Value]:
         match term:
@@ -205,10 +157,10 @@ class Contractions:
                 return False, self.value(term, order)
 
     def _sum(self, terms: Sequence[tuple[bool, Value]], order: Sequence[Index]) -> Value:
-        indices = _joined([value for _, value in terms], order)
+        indices = joined([value for _, value in terms], order)
         code = ""
         for subtracted, value in terms:
-            aligned = self._aligned(value, indices)
+            aligned = self.aligned(value, indices)
             least = Binding.HADAMARD if code or subtracted else Binding.SUM
             sign = (" - " if subtracted else " + ") if code else ("-" if subtracted else "")
             code += sign + aligned.held(least)
@@ -243,34 +195,23 @@ class Contractions:
         there = {index for value in values for index in value.indices}
         numbers += [Extent(index.size) for index in summed if index not in there]
         summed = [index for index in summed if index in there]
-        kept = tuple(index for index in _joined(values, order) if index not in summed)
+        kept = tuple(index for index in joined(values, order) if index not in summed)
         if not values:
             return self._scalar(Mul(tuple(numbers)))
         if not summed and all(set(value.indices) == set(kept) for value in values):
             product = self._entrywise(values, kept)
         else:
-            product = self._einsum([self.named(value) for value in values], kept)
+            product = self.einsum([self.named(value) for value in values], kept)
         return self._scaled(product, numbers)
 
     def _entrywise(self, values: Sequence[Value], indices: tuple[Index, ...]) -> Value:
         if len(values) == 1:
             return values[0]
         code = " * ".join(
-            self._aligned(value, indices).held(Binding.APPLICATION) for value in values
+            self.aligned(value, indices).held(Binding.APPLICATION) for value in values
         )
         leading = any(value.leading for value in values)
         return Value(code, indices, Binding.PRODUCT, leading)
-
-    def _einsum(self, values: Sequence[Value], kept: tuple[Index, ...]) -> Value:
-        seen = (index for value in values for index in value.indices)
-        letters = self.letters.assigned((*kept, *seen))
-        read = ",".join(
-            self.dots + "".join(letters[index] for index in value.indices) for value in values
-        )
-        spec = f"{read}->{self.dots}{''.join(letters[index] for index in kept)}"
-        arguments = ", ".join(value.code for value in values)
-        code = f'{self.call("einsum")}("{spec}", {arguments})'
-        return Value(code, kept, leading=bool(self.dots))
 
     def _scaled(self, product: Value, numbers: Sequence[Form]) -> Value:
         negative = sum(1 for n in numbers if isinstance(n, Number) and n.value == -1) % 2 == 1
@@ -294,53 +235,75 @@ class Contractions:
 
     # What runs along an axis.
 
-    def _largest(self, index: Index, body: Value) -> Value:
-        value = self.named(self._spread(body, _joined([body], (index,)), (index,)))
-        axis = value.indices.index(index) - len(value.indices)
-        kept = tuple(other for other in value.indices if other != index)
+    def _largest(self, parts: Sequence[Index], body: Value) -> Value:
+        value = self.named(self.spread(body, joined([body], parts), parts))
+        axes = [value.indices.index(index) - len(value.indices) for index in parts]
+        kept = tuple(other for other in value.indices if other not in parts)
+        axis = axes[0] if len(axes) == 1 else tuple(axes)
         code = f"{value.held(Binding.ATOM)}.max(axis={axis})"
         return Value(code, kept, leading=bool(self.dots))
 
     def _softmax(self, form: Softmax, order: Sequence[Index]) -> Value:
-        if len(form.at) != 1:
-            raise NotSupportedError("einsum with a softmax that is read on a merged axis")
-        index, at = form.index, form.at[0]
-        order = tuple(index if other == at else other for other in order)
-        body = self.value(form.body, order)
-        allowed = None if form.allowed is None else self.condition(form.allowed, order)
-        indices = _joined([body, *([] if allowed is None else [allowed])], order)
-        if at in indices:
-            raise NotSupportedError("einsum with a softmax that is read where it depends on")
-        indices = indices if index in indices else (index, *indices)
-        scores = self.named(self._spread(body, indices))
-        axis = indices.index(index) - len(indices)
-        where = "" if allowed is None else f", where={self._aligned(allowed, indices).code}"
-        read = tuple(at if other == index else other for other in indices)
+        index, at = form.index, self._plain(form.at)
+        weighed = Mul((Truth(form.allowed or _ALWAYS), form.body))
+        parts, inside = split(index, weighed)
+        assert isinstance(inside, Mul)
+        truth, body = inside.factors
+        assert isinstance(truth, Truth)
+        wanted = [part for other in order for part in (parts if other == at[0] else (other,))]
+        values = [self.value(body, wanted)]
+        if form.allowed is not None:
+            values.append(self.condition(truth.condition, wanted))
+        indices = joined(values, wanted)
+        indices = (*(part for part in parts if part not in indices), *indices)
+        scores = self.named(self.merged(self.spread(values[0], indices), parts, index))
+        axis = scores.indices.index(index) - len(scores.indices)
+        where = ""
+        for allowed in values[1:]:
+            if len(parts) > 1:
+                allowed = self.merged(self.spread(allowed, indices), parts, index)
+            where = f", where={self.aligned(allowed, scores.indices).code}"
         self.call("softmax")
         code = f"softmax({scores.code}, axis={axis}{where})"
-        return Value(code, read, leading=bool(self.dots))
+        value = Value(code, scores.indices, leading=bool(self.dots))
+        return self._once(self.split(value, {index: at}))
+
+    def _once(self, value: Value) -> Value:
+        """Return a value with one axis an index: what is read twice at a place is a diagonal."""
+        indices = tuple(dict.fromkeys(value.indices))
+        return value if indices == value.indices else self.einsum([self.named(value)], indices)
 
     def _blocks(self, at: Place, parts: Sequence[Block], order: Sequence[Index]) -> Value:
-        if len(at) != 1 or any(len(part.place) > 1 for part in parts):
-            raise NotSupportedError("einsum with parts on a merged axis")
+        read = self._plain(at)
+        whole = Index(_size_of(read))
+        order = [whole if other == read[0] else other for other in order]
         moved: list[Value] = []
         for part in parts:
-            to = dict(zip(part.place, at, strict=False))
-            inside = tuple(part.place[0] if part.place and o == at[0] else o for o in order)
-            value = self.value(part.form, inside)
-            moved.append(replace(value, indices=tuple(to.get(i, i) for i in value.indices)))
-        there = _joined(moved, order)
-        indices = there if at[0] in there else (at[0], *there)
+            moved.append(self._part(part, whole, order))
+        there = joined(moved, order)
+        indices = there if whole in there else (whole, *there)
         if self.dots and len({value.leading for value in moved}) > 1:
             raise NotSupportedError("einsum of parts only some of which have leading axes")
-        sizes = {at[0]: at[0].size}
-        written: list[str] = []
-        for part, value in zip(parts, moved, strict=True):
-            sizes[at[0]] = part.size
-            written.append(self._spread(value, indices, sizes=sizes).code)
-        axis = indices.index(at[0]) - len(indices)
+        written = [
+            self.spread(value, indices, sizes={whole: part.size}).code
+            for part, value in zip(parts, moved, strict=True)
+        ]
+        axis = indices.index(whole) - len(indices)
         code = f"{self.call('concatenate')}([{', '.join(written)}], axis={axis})"
-        return Value(code, indices, leading=moved[0].leading)
+        value = Value(code, indices, leading=moved[0].leading)
+        return self._once(self.split(value, {whole: read}))
+
+    def _part(self, part: Block, whole: Index, order: Sequence[Index]) -> Value:
+        """Return a part of a direct sum, with the index of the whole along its axis."""
+        if not part.place:
+            return self.value(part.form, order)
+        (own,) = self._plain(part.place)
+        parts, form = split(own, part.form)
+        inside = [one for other in order for one in (parts if other == whole else (other,))]
+        value = self.value(form, inside)
+        if len(parts) > 1:
+            value = self.merged(self.spread(value, joined([value], inside), parts), parts, own)
+        return self.split(value, {own: (whole,)})
 
     # Conditions are arrays of booleans.
 
@@ -378,55 +341,10 @@ class Contractions:
     def _beside(
         self, sign: str, values: Sequence[Value], order: Sequence[Index], least: Binding
     ) -> Value:
-        indices = _joined(values, order)
-        sides = (self._aligned(value, indices).held(least) for value in values)
+        indices = joined(values, order)
+        sides = (self.aligned(value, indices).held(least) for value in values)
         leading = any(value.leading for value in values)
         return Value(f" {sign} ".join(sides), indices, Binding.SUM, leading)
-
-    # Axes.
-
-    def _aligned(self, value: Value, indices: Sequence[Index]) -> Value:
-        """Return a value with axes in the order of some indices; axes that it lacks are of one."""
-        there = tuple(index for index in indices if index in value.indices)
-        if there != value.indices:
-            value = self._einsum([self.named(value)], there)
-        if (not there and not value.leading) or len(there) == len(indices):
-            return value
-        axes = [":" if index in there else "None" for index in indices]
-        while not self.dots and axes[0] == "None":  # NumPy adds axes in front by itself
-            axes.pop(0)
-        if "None" not in axes:
-            return value
-        code = f"{value.held(Binding.ATOM)}[..., {', '.join(axes)}]"
-        return replace(value, code=code, binding=Binding.POWER)
-
-    def _spread(
-        self,
-        value: Value,
-        indices: Sequence[Index],
-        extra: Sequence[Index] = (),
-        sizes: Mapping[Index, Size] | None = None,
-    ) -> Value:
-        """Return a value that has every axis at its full size."""
-        wanted = tuple(dict.fromkeys((*indices, *extra)))
-        if value.indices == wanted:
-            return value
-        aligned = self._aligned(value, wanted)
-        if set(value.indices) == set(wanted):
-            return aligned
-        of = sizes or {}
-        shape = ", ".join(self._extent(of.get(index, index.size)) for index in wanted)
-        shape = f"({shape},)" if len(wanted) == 1 else f"({shape})"
-        zeros = f"{self.call('zeros')}({shape})"
-        code = f"{aligned.held(Binding.HADAMARD)} + {zeros}"
-        return Value(code, wanted, Binding.SUM, value.leading)
-
-
-def _joined(values: Sequence[Value], order: Sequence[Index]) -> tuple[Index, ...]:
-    """Return every index of some values once: those that an order names in it, then the others."""
-    there = dict.fromkeys(index for value in values for index in value.indices)
-    first = [index for index in order if index in there]
-    return (*first, *(index for index in there if index not in first))
 
 
 def _opened(form: Form) -> tuple[list[Index], list[Form]]:
@@ -436,6 +354,7 @@ def _opened(form: Form) -> tuple[list[Index], list[Form]]:
     """
     summed: list[Index] = []
     while isinstance(form, Sum):
+        form = by_factors(form)
         summed.append(form.index)
         form = form.body
     factors: list[Form] = []
@@ -447,3 +366,8 @@ def _opened(form: Form) -> tuple[list[Index], list[Form]]:
         else:
             factors.append(factor)
     return summed, factors
+
+
+def _size_of(at: Sequence[Index]) -> Size:
+    """Return the size of the axis that has these factors."""
+    return prod((index.size for index in at), start=Size.of(1))

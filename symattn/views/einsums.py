@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from symattn.errors import SymbolClashError
-from symattn.meaning.form import place
-from symattn.nodes import InputVector, Program
+from symattn.nodes import InputVector, Node, Program
 from symattn.nodes.depth import shallow_enough
 from symattn.notation.names import identifier
 from symattn.notation.terminal import text_sizes
 from symattn.tags import Size
-from symattn.views.contractions import Contractions, Letters, spelt
+from symattn.views.contractions import Contractions
+from symattn.views.letters import Letters
 from symattn.views.operands import as_steps
+from symattn.views.spelling import spelt
 
 _SOFTMAX = """
 def softmax(x, axis, where=True):
@@ -56,10 +58,11 @@ class EinsumProgram:
         self._tags = {tag: spelt(tag) for tag in tags}
         named = [*map(identifier, program), *self._keywords, *self._tags.values()]
         taken = {*named, *(identifier(symbol.label) for symbol in self._inputs)}
-        writer = Contractions(Letters([*sizes, *result.sizes]), vectors, taken, batch=batch)
+        sizes += result.sizes
+        sizes += [size for line in program.lines.values() for size in _sizes_in(line)]
+        writer = Contractions(Letters(sizes), vectors, taken, batch=batch)
         for name, line in program.named_lines.items():
-            row, column = place(line.sizes[0]), place(line.sizes[1])
-            writer.line(identifier(name), line.meaning(row, column), row, column)
+            writer.line(identifier(name), line)
         self.lines = tuple(EinsumLine(*line) for line in writer.lines)
         self._functions = tuple(writer.functions)
         self._refuse_clashes({"np", *self._functions})
@@ -99,6 +102,9 @@ class EinsumProgram:
                 if tag is not None and tag not in known:
                     known[tag] = None
                     body.append(f"{self._tags[tag]} = {name}.shape[{k - len(axes)}]")
+        for tag, factors in self._quotients(known).items():
+            known[tag] = None
+            body.append(f"{self._tags[tag]} = {' // '.join(self._tags[one] for one in factors)}")
         body += [f"{line}  # {_shape(line.sizes)}" for line in self.lines]
         body.append(f"return {self.lines[-1].name}")
         given = [*self._keywords, *(code for tag, code in self._tags.items() if tag not in known)]
@@ -110,12 +116,36 @@ class EinsumProgram:
         lines = "".join(f"    {line}\n" for line in body)
         return "\n".join(head) + f"\n\n{used}\n\ndef compute({parameters}):\n{lines}"
 
+    def _quotients(self, known: Iterable[str]) -> dict[str, list[str]]:
+        """Return what sizes follow from others and the numbers of heads: d_k = d_model // h."""
+        lines = self.program.lines.values()
+        counts = {tag for line in lines for tag in _counts(line)}
+        found: dict[str, list[str]] = {}
+        for tag, size in dict.fromkeys(pair for line in lines for pair in line.given):
+            factors = size.tags
+            missing = [one for one in factors if one not in known and one not in counts]
+            is_product = prod(map(Size.tag, factors), start=Size.of(1)) == size
+            if tag in known and is_product and len(missing) == 1:
+                found[missing[0]] = [tag, *(one for one in factors if one != missing[0])]
+        return found
 
-def _tags(node: Any) -> Iterator[str]:
-    yield from node.tags
+
+def _counts(node: Node) -> Iterator[str]:
+    """Yield the tags that say how many heads there are."""
     for part in node.everything():
-        for size in part.extents:
-            yield from size.tags
+        for index in (*part.reads, *part.binds):
+            yield from index.size.tags
+
+
+def _tags(node: Node) -> Iterator[str]:
+    yield from node.tags
+    for size in _sizes_in(node):
+        yield from size.tags
+
+
+def _sizes_in(node: Node) -> Iterator[Size]:
+    for part in node.everything():
+        yield from part.extents
 
 
 def _shape(sizes: tuple[Size, ...]) -> str:
@@ -138,7 +168,9 @@ def einsum(A: Any, *, batch: bool = False) -> EinsumProgram:
     every array may have leading axes: ``einsum("...km,...kn->...mn", K, Q)``.  A part that is not
     named has a line of its own, ``T_1``.  ``.lines`` are the lines (``.name``, ``.code``,
     ``.sizes``), ``.source`` is a Python module that defines ``compute``, a function of the inputs;
-    vectors are arrays of one axis, all else of two.
+    vectors are arrays of one axis, matrices of two, and families have one for each index in front.
+    Heads are such an axis too: ``einsum("hkm,hkn->hmn", K, Q)``.  Sizes that no array has are given
+    by keyword, as the ``h`` of heads that are blocks of one axis.
 
     Raises `NotSupportedError` for what has no such lines yet, and `SymbolClashError` where a matrix
     has the name of a size or of a function that the lines call.

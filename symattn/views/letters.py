@@ -37,7 +37,8 @@ class Letters:
 
     def __init__(self, sizes: Iterable[Size]) -> None:
         self.of: dict[Size, str] = {}
-        for size in sizes:
+        # A merged axis, h·d_v, takes no letter from what it is made of.
+        for size in sorted(sizes, key=lambda size: size.single_tag is None):
             if size in self.of or size.is_one:
                 continue
             free = [letter for letter in ascii_lowercase if letter not in self.of.values()]

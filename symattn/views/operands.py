@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Protocol, runtime_checkable
 
-from symattn.nodes import BoundVector, Node, Program, Softmax
+from symattn.meaning.form import Index
+from symattn.nodes import BoundVector, Heads, Node, Program, Softmax, SumOver
 from symattn.nodes.core import as_matrix
 from symattn.notation.rows import Titled
 
@@ -38,6 +39,8 @@ def as_expression(value: Any, call: str) -> Node:
 def as_steps(value: Any, call: str) -> Program:
     """Return the lines of a computation; of a formula, its scores, its weights and the result.
 
+    A formula with several heads has a line for what each of them makes, head_i.
+
     >>> import symattn as sa
     >>> Q, K, V = (sa.matrix(name, "n", "d") for name in "QKV")
     >>> as_steps(sa.softmax(Q @ K.T, axis=1) @ V, "shapes")
@@ -60,12 +63,37 @@ def as_steps(value: Any, call: str) -> Program:
     for k, softmax in enumerate(softmaxes, start=1):
         numbered = f"_{k}" if len(softmaxes) > 1 else ""
         for letter, line in (("S", softmax.matrices[0]), ("P", softmax)):
-            if line not in lines and not line.is_input:
+            # Scores with −∞ among them are no line: no number stands for them.
+            if line not in lines and not line.is_input and not line.has_minus_infinity:
                 lines[line] = _free(letter + numbered, taken)
                 taken.add(lines[line])
+    of_head = next(_each_head(node), None)
+    if of_head is not None and of_head not in lines and softmaxes:
+        lines[of_head] = _free("head", taken)
     if node not in lines:
         lines[node] = _free("O", taken)
     return Program({name: line for line, name in lines.items()})
+
+
+def _each_head(node: Node) -> Iterator[Node]:
+    """Yield what heads that attend are put together from."""
+    for part in node.walk():
+        if isinstance(part, Heads | SumOver):
+            inside = part.matrices[0]
+            if not inside.is_input and any(isinstance(each, Softmax) for each in inside.walk()):
+                yield inside
+
+
+def heads_in(program: Program) -> dict[Index, str]:
+    """Return the indices of heads in some lines, with their names.
+
+    >>> import symattn as sa
+    >>> [*heads_in(sa.formula("grouped_query").program).values()]
+    ['a', 'b']
+    """
+    nodes = (node for line in program.lines.values() for node in line.everything())
+    met = (index for node in nodes for index in (*node.reads, *node.binds))
+    return {index: one.name for one in met for index in one.place}
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -9,10 +9,9 @@ entry at given positions has the same value.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +28,6 @@ from symattn.meaning.form import (
     Block,
     Blocks,
     Both,
-    Component,
     Condition,
     Entry,
     Extent,
@@ -48,6 +46,7 @@ from symattn.meaning.form import (
     Sum,
     Truth,
     indices_of,
+    substitute,
 )
 from symattn.nodes import Node
 from symattn.nodes.depth import shallow_enough
@@ -58,7 +57,9 @@ from symattn.nodes.sizes import expression_of
 from symattn.notation.code import brief
 from symattn.notation.conditions import names_in, parts_of
 from symattn.tags import Size
+from symattn.views.merged import by_factors, factors_of, split
 from symattn.views.operands import as_expression
+from symattn.views.scopes import Scope
 from symattn.views.terms import BooleanEntry, Bracket, ByPart, InputEntries, Largest, Share
 
 _SUMMED = "ctsuraebfghpqwxyz"
@@ -104,7 +105,9 @@ def entry(A: Any, i: Any, j: Any, *, base: int = 0) -> sympy.Expr:
     ``i`` and ``j`` are integers, or indices (`sa.index`) over the rows and the columns.  They, the
     sums and the entries of the inputs count from 0, or from 1 with ``base=1``.  An axis of size one
     is not read: a column q has the entries ``q[c]``.  A softmax is exponentials over their sum, and
-    0 where a mask allows nothing; a mask is a factor ``[j <= i]``, 0 or 1.
+    0 where a mask allows nothing; a mask is a factor ``[j <= i]``, 0 or 1.  Of a formula in which
+    the index of a head is free, the entry has that index, `AxisIndex`, as a symbol; what heads are
+    put together from is summed over heads and features.
 
     Raises `EntryError` for an integer beyond the axis, an index over another size, and for what is
     neither; `SymbolClashError` if an index has the name of something in the formula.
@@ -132,7 +135,8 @@ def entry(A: Any, i: Any, j: Any, *, base: int = 0) -> sympy.Expr:
         meanings = sorted(f"an index over {at.size}" for at in indices)
         raise SymbolClashError(i.name, meanings, "give each its own name")
     reserved = frozenset(taken | {at.name for at in indices})
-    return _Sums(base).form(form, _Scope(positions, {}, reserved))
+    running = {size: name for part in node.everything() for name, size in part.running}
+    return _Sums(base, running).form(form, Scope(positions, {}, reserved))
 
 
 def _tags_of_masks(node: Node) -> set[str]:
@@ -163,51 +167,7 @@ def _position(node: Node, axis: int, at: Any, base: int) -> sympy.Expr:
     return sympy.Integer(position)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """What is known where a form is read.
-
-    ``positions`` has the position of every index, counted from 0; ``inside`` says of an index that
-    runs through one part of a direct sum which part, of which sizes, and at which position in it.
-    """
-
-    positions: Mapping[Index, sympy.Expr]
-    inside: Mapping[Index, tuple[tuple[Size, ...], int, sympy.Expr]]
-    names: frozenset[str]
-
-    def at(self, place: Place) -> sympy.Expr:
-        """Return a place as one position: a merged axis is row-major."""
-        position: Any = sympy.S.Zero
-        for one in place:
-            at = self.component(one) if isinstance(one, Component) else self.positions[one]
-            position = position * expression_of(one.size) + at
-        return position
-
-    def component(self, one: Component) -> Any:
-        """Return one factor of a merged axis, from the position on the whole of it."""
-        inner = prod(
-            (expression_of(size) for size in one.sizes[one.position + 1 :]), start=sympy.S.One
-        )
-        position: Any = sympy.floor(self.at(one.of) / inner)
-        return sympy.Mod(position, expression_of(one.size)) if one.position else position
-
-    def within(self, at: Place) -> tuple[tuple[Size, ...], int, sympy.Expr] | None:
-        """Return the part of a direct sum that a place is known to lie in, if it is."""
-        match at:
-            case (Index() as index,):
-                return self.inside.get(index)
-            case _:
-                return None
-
-    def bound(self, index: Index, position: Any, inside: Any = None, name: str = "") -> _Scope:
-        """Return the scope in which an index has a position too."""
-        parts = {} if inside is None else {index: inside}
-        kept = {other: part for other, part in self.inside.items() if other != index}
-        names = self.names | {name} if name else self.names
-        return _Scope({**self.positions, index: position}, {**kept, **parts}, names)
-
-
-_Write = Callable[[_Scope], Any]
+_Write = Callable[[Scope], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +186,15 @@ _MAXIMUM = _Operation(Largest, _ALONG)
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Writes index forms as SymPy expressions; indices count from ``base``."""
+    """Writes index forms as SymPy expressions; indices count from ``base``.
+
+    ``heads`` has the names of indices of heads, by their sizes, for the sums that are over heads.
+    """
 
     base: int
+    heads: Mapping[Size, str]
 
-    def form(self, form: Form, scope: _Scope) -> Any:
+    def form(self, form: Form, scope: Scope) -> Any:
         match form:
             case Number(value):
                 return sympy.Rational(value.numerator, value.denominator)
@@ -254,6 +218,8 @@ class _Sums:
                 return function(self.form(argument, scope))
             case Truth(condition):
                 return Bracket(self.condition(condition, scope))
+            case Sum(index, body) | Maximum(index, body) if factors_of(index, body):
+                return self.form(by_factors(form), scope)
             case Sum(index, body):
                 factors = body.factors if isinstance(body, Mul) else (body,)
                 weighted = any(isinstance(factor, Softmax) for factor in factors)
@@ -268,13 +234,13 @@ class _Sums:
             case Blocks():
                 return self._blocks(form, scope)
 
-    def _read(self, sizes: tuple[Size, ...], places: tuple[Place, ...], scope: _Scope) -> list[Any]:
+    def _read(self, sizes: tuple[Size, ...], places: tuple[Place, ...], scope: Scope) -> list[Any]:
         """Return the indices of an entry, without those of axes of size one."""
         at = zip(sizes, places, strict=True)
         return [scope.at(place) + self.base for size, place in at if not size.is_one]
 
     def _entry(
-        self, name: str, sizes: tuple[Size, ...], places: tuple[Place, ...], scope: _Scope
+        self, name: str, sizes: tuple[Size, ...], places: tuple[Place, ...], scope: Scope
     ) -> Any:
         shape = [expression_of(size) for size in sizes if not size.is_one] or [sympy.S.One]
         read = self._read(sizes, places, scope) or [sympy.Integer(self.base)]
@@ -283,7 +249,7 @@ class _Sums:
     # What runs through an axis.
 
     def _through(
-        self, operation: _Operation, index: Index, body: Form, scope: _Scope, write: _Write
+        self, operation: _Operation, index: Index, body: Form, scope: Scope, write: _Write
     ) -> list[Any]:
         """Return what runs through an axis; part by part where the axis is a direct sum."""
         parts = _parts_along(index, body)
@@ -301,13 +267,14 @@ class _Sums:
         operation: _Operation,
         index: Index,
         size: Size,
-        scope: _Scope,
+        scope: Scope,
         write: _Write,
         before: Any = sympy.S.Zero,
         part: tuple[tuple[Size, ...], int] | None = None,
     ) -> Any:
         """Return what runs through an axis, or through the part of it that begins at a place."""
-        name = _fresh(index.hint, operation.letters, scope.names)
+        hint = index.hint or self.heads.get(index.size, "")
+        name = _fresh(hint, operation.letters, scope.names)
         position = sympy.S.Zero if size.is_one else AxisIndex(name, size) - self.base
         inside = None if part is None else (*part, position)
         body = write(scope.bound(index, before + position, inside, name))
@@ -316,19 +283,32 @@ class _Sums:
         last = expression_of(size) - 1 + self.base
         return operation.build(body, (AxisIndex(name, size), self.base, last))
 
-    def _softmax(self, form: Softmax, scope: _Scope) -> Any:
-        def weight(inner: _Scope) -> Any:
-            exponential = sympy.exp(self.form(form.body, inner))
-            if form.allowed is None:
-                return exponential
-            return Bracket(self.condition(form.allowed, inner)) * exponential
-
-        inside = scope.within(form.at)
-        part = weight(scope.bound(form.index, scope.at(form.at), inside))
-        whole = sympy.Add(*self._through(_WHOLE, form.index, form.body, scope, weight))
+    def _softmax(self, form: Softmax, scope: Scope) -> Any:
+        weight: Form = Apply("exp", form.body)
+        if form.allowed is not None:
+            weight = Mul((Truth(form.allowed), weight))
+        parts, inside = split(form.index, weight)
+        if len(parts) == 1:
+            here = scope.bound(form.index, scope.at(form.at), scope.within(form.at))
+            part = self.form(weight, here)
+            write = partial(self.form, weight)
+            whole = sympy.Add(*self._through(_WHOLE, form.index, form.body, scope, write))
+        else:
+            part = self.form(substitute(weight, {}, indices={form.index: form.at}), scope)
+            whole = self._over(parts, inside, scope)
         return part / whole if form.allowed is None else Share(part, whole)
 
-    def _blocks(self, form: Blocks, scope: _Scope) -> Any:
+    def _over(self, parts: Sequence[Index], body: Form, scope: Scope) -> Any:
+        """Return the sum of exponentials over each factor of an axis."""
+        if not parts:
+            return self.form(body, scope)
+        first, *rest = parts
+        through = self._through(
+            _WHOLE, first, body, scope, lambda inner: self._over(rest, body, inner)
+        )
+        return sympy.Add(*through)
+
+    def _blocks(self, form: Blocks, scope: Scope) -> Any:
         sizes = tuple(part.size for part in form.parts)
         known = scope.within(form.at)
         if known is not None and known[0] == sizes:
@@ -343,7 +323,7 @@ class _Sums:
             before = after
         return ByPart(*pieces[:-1])
 
-    def _block(self, part: Block, position: Any, scope: _Scope) -> Any:
+    def _block(self, part: Block, position: Any, scope: Scope) -> Any:
         """Return a part read at a position in it."""
         for index in indices_of(part.place):
             scope = scope.bound(index, position)
@@ -351,7 +331,7 @@ class _Sums:
 
     # Conditions.
 
-    def condition(self, condition: Condition, scope: _Scope) -> Any:
+    def condition(self, condition: Condition, scope: Scope) -> Any:
         match condition:
             case Not(Both(Not(left), Not(right))):
                 return sympy.Or(self.condition(left, scope), self.condition(right, scope))

@@ -1,4 +1,4 @@
-"""What entries are made of that SymPy does not have: 0/1 brackets, weights, a largest term.
+"""What entries are made of that SymPy does not have: 0/1 brackets, weights, a largest term, blocks.
 
 Everything here is a SymPy expression like any other: it substitutes, evaluates once nothing
 symbolic stands in its way, prints, and goes through `sympy.lambdify`.  What an entry reads,
@@ -16,6 +16,7 @@ import sympy
 from sympy.concrete.expr_with_limits import ExprWithLimits
 from sympy.core.symbol import Str
 from sympy.logic.boolalg import Boolean
+from sympy.printing.precedence import PRECEDENCE
 
 from symattn.notation.glyphs import latex_name
 from symattn.notation.names import identifier
@@ -141,6 +142,38 @@ class Share(_Spelt, sympy.Function):
     def _code(self, printer: Any) -> str:
         part, whole = (printer._print(argument) for argument in self.args)
         return f"(lambda whole: ({part})/(whole + (whole == 0))*(whole != 0))({whole})"
+
+
+class BlockOf(_Spelt, sympy.Function):
+    """The number of the block in which a position lies, where all blocks are of one size.
+
+    >>> p, d = sympy.symbols("p d", integer=True)
+    >>> BlockOf(p, d), BlockOf(p, d).subs({p: 7, d: 3}), BlockOf(p, d).rewrite(sympy.floor)
+    (p//d, 2, floor(p/d))
+    """
+
+    nargs = 2
+    is_integer = True
+
+    @classmethod
+    def eval(cls, position: Any, size: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the number as soon as it is known."""
+        known = position.is_Integer and size.is_Integer and size.is_positive
+        return sympy.floor(position / size) if known or position.is_zero else None
+
+    def _eval_rewrite_as_floor(self, position: Any, size: Any, **_options: Any) -> Any:
+        return sympy.floor(position / size)
+
+    def _sympystr(self, printer: Any) -> str:
+        level = PRECEDENCE["Atom"]
+        return "//".join(printer.parenthesize(part, level, strict=True) for part in self.args)
+
+    def _latex(self, printer: Any, **_options: Any) -> str:
+        return printer._print(self.rewrite(sympy.floor))
+
+    def _code(self, printer: Any) -> str:
+        position, size = (printer._print(argument) for argument in self.args)
+        return f"(({position})//({size}))"
 
 
 class Largest(_Spelt, ExprWithLimits):

@@ -9,7 +9,7 @@ Invariant: what a rule returns has the value of the row, column or entry that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from symattn.meaning.form import ONE, Form, Place
@@ -25,20 +25,23 @@ _ONE = Size.of(1)
 _TRANSPOSE = Notation(Kind.TRANSPOSE, Binding.POWER)
 _PRODUCT = Notation(Kind.PRODUCT, Binding.PRODUCT)
 _FRACTION = Notation(Kind.FRACTION, Binding.PRODUCT)
-_SYMBOL = Notation(Kind.SYMBOL, Binding.ATOM)
 
 
 class Vectors:
-    """Reads one formula, in which matrices have the names in ``taken``."""
+    """Reads one formula, in which matrices have the names in ``taken``.
 
-    def __init__(self, whole: Node) -> None:
+    Of matrices whose names are in ``rows`` it has rows, though they have no capital.
+    """
+
+    def __init__(self, whole: Node, rows: Iterable[str] = ()) -> None:
+        self.rows = frozenset(rows)
         named = [node for node in whole.everything() if node.is_input]
         # A single column v is told from the columns v_1, v_2, … of a matrix V by having no index.
         self.taken = frozenset(n.label for n in named if not n.sizes[1].is_one)
 
     def entry(self, node: Node, row: Place, column: Place) -> Part:
         """Return an entry of a formula, for printers."""
-        rule = _ENTRIES.get(node.notation.kind)
+        rule = None if _takes_up(node) else _ENTRIES.get(node.notation.kind)
         found = rule(self, node, row, column) if rule is not None else None
         return node.meaning(row, column) if found is None else found
 
@@ -46,8 +49,13 @@ class Vectors:
         """Return the column (``axis=1``) or the row (``axis=0``) at a place, or None."""
         if node.sizes[axis].is_one:
             return node
-        rule = _LINES.get(node.notation.kind)
+        rule = None if _takes_up(node) else _LINES.get(node.notation.kind)
         return None if rule is None else rule(self, node, axis, at)
+
+
+def _takes_up(node: Node) -> bool:
+    """Tell whether a node takes up additive masks, whose entries of −∞ have no meaning alone."""
+    return any(matrix.has_minus_infinity for matrix in node.matrices)
 
 
 def _sizes_of_line(node: Node, axis: int) -> tuple[Size, Size]:
@@ -67,13 +75,15 @@ def _transposed(part: Printable) -> Printable:
 
 
 def _line_of_symbol(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
-    sizes = _sizes_of_line(node, axis)
-    if axis == 1:
-        label = lowered(node.label)
-        another = label != node.label and label in read.taken
-        return None if another else Reading(_SYMBOL, sizes, label=label, at=at)
+    """Read a named matrix, or the member of a family."""
+    label = lowered(node.label) if axis == 1 else node.label
+    if axis == 1 and label != node.label and label in read.taken:
+        return None
     # A row keeps the capital, which tells it from a column.
-    return Reading(_SYMBOL, sizes, label=node.label, at=at) if is_capital(node.label) else None
+    if axis == 0 and not is_capital(label) and label not in read.rows:
+        return None
+    sizes = _sizes_of_line(node, axis)
+    return Reading(node.notation, sizes, label=label, at=at, running=node.running)
 
 
 def _line_of_transpose(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
@@ -89,7 +99,22 @@ def _line_of_product(read: Vectors, node: Node, axis: int, at: Place) -> Printab
     parts: list[Part] = list(node.parts)
     matrices = [k for k, part in enumerate(parts) if not isinstance(part, Form)]
     parts[matrices[0] if axis == 0 else matrices[-1]] = line
+    parts = _without_ones(parts)
+    if len(parts) == 1 and not isinstance(parts[0], Form):
+        return parts[0]
     return Reading(node.notation, _sizes_of_line(node, axis), tuple(parts))
+
+
+def _without_ones(parts: list[Part]) -> list[Part]:
+    """Leave out factors that are the number 1, as b has in each column of ``b 1ᵀ``."""
+    kept = [part for part in parts if isinstance(part, Form) or not _is_one(part)]
+    return kept or parts[:1]
+
+
+def _is_one(part: Printable) -> bool:
+    if part.notation.kind is Kind.TRANSPOSE and not isinstance(part.parts[0], Form):
+        return _is_one(part.parts[0])
+    return part.notation.kind is Kind.ONES and part.sizes == (_ONE, _ONE)
 
 
 def _line_of_each(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
@@ -100,13 +125,22 @@ def _line_of_each(read: Vectors, node: Node, axis: int, at: Place) -> Printable 
         if line is None:
             return None
         parts.append(line)
-    return Reading(node.notation, _sizes_of_line(node, axis), tuple(parts), node.label, node.axis)
+    sizes, running = _sizes_of_line(node, axis), node.running
+    return Reading(node.notation, sizes, tuple(parts), node.label, node.axis, running=running)
 
 
 def _line_along(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
-    """Read a softmax of columns in a column, parts one on top of the other in a column."""
+    """Read in a column a softmax of columns, and what stands one on top of the other."""
     along = node.axis != axis and node.mask is None
     return _line_of_each(read, node, axis, at) if along else None
+
+
+def _line_of_head(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
+    """Read a block of rows: its columns are parts of columns, its rows are rows of the whole."""
+    if node.axis != axis:
+        return _line_of_each(read, node, axis, at)
+    (index,) = node.reads
+    return read.line(node.matrices[0], axis, index.place + at)
 
 
 def _line_of_ones(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
@@ -125,6 +159,10 @@ _LINES: Mapping[Kind, Callable[[Vectors, Node, int, Place], Printable | None]] =
         Kind.FUNCTION: _line_of_each,
         Kind.SOFTMAX: _line_along,
         Kind.CONCAT: _line_along,
+        Kind.MEMBER: _line_of_symbol,
+        Kind.HEADS: _line_along,
+        Kind.SUM_OVER: _line_of_each,
+        Kind.HEAD: _line_of_head,
         Kind.ONES: _line_of_ones,
     }
 )
@@ -147,14 +185,22 @@ def _entry_of_product(read: Vectors, node: Node, row: Place, column: Place) -> P
         if first is None or last is None:
             return None
         parts[matrices[0]], parts[matrices[-1]] = first, last
-    return Reading(_PRODUCT, (_ONE, _ONE), tuple(parts))
+    return _times(_without_ones(parts))
 
 
 def _entry_of_each(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
     parts = tuple(
         read.entry(part, row, column) if isinstance(part, Node) else part for part in node.parts
     )
-    return Reading(node.notation, (_ONE, _ONE), parts, node.label, node.axis)
+    running = node.running
+    return Reading(node.notation, (_ONE, _ONE), parts, node.label, node.axis, running=running)
+
+
+def _entry_of_head(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
+    (index,) = node.reads
+    if node.axis == 0:
+        return read.entry(node.matrices[0], index.place + row, column)
+    return read.entry(node.matrices[0], row, index.place + column)
 
 
 def _entry_of_hadamard(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
@@ -200,6 +246,8 @@ def _with_vectors(part: Part, read: Mapping[str, Printable]) -> Part | None:
         return None if set(names_in(part)) & set(read) else part
     if part.notation.kind is Kind.SYMBOL:
         return read.get(part.label, part)
+    if not part.parts:
+        return part
     inside: list[Part] = []
     for inner in part.parts:
         changed = _with_vectors(inner, read)
@@ -208,7 +256,8 @@ def _with_vectors(part: Part, read: Mapping[str, Printable]) -> Part | None:
         inside.append(changed)
     if part.notation.kind is Kind.TRANSPOSE and not isinstance(inside[0], Form):
         return _transposed(inside[0])
-    return Reading(part.notation, part.sizes, tuple(inside), part.label, part.axis, part.mask)
+    own = part.label, part.axis, part.mask
+    return Reading(part.notation, part.sizes, tuple(inside), *own, running=part.running)
 
 
 def _entry_of_ones(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
@@ -225,6 +274,8 @@ _ENTRIES: Mapping[Kind, Callable[[Vectors, Node, Place, Place], Part | None]] = 
         Kind.FRACTION: _entry_of_each,
         Kind.FUNCTION: _entry_of_each,
         Kind.PAIRS: _entry_of_pairs,
+        Kind.SUM_OVER: _entry_of_each,
+        Kind.HEAD: _entry_of_head,
         Kind.ONES: _entry_of_ones,
     }
 )

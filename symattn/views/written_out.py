@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from symattn.meaning.form import Index, place
-from symattn.nodes import Node
+from symattn.nodes import Node, Program
 from symattn.nodes.depth import shallow_enough
 from symattn.notation.conditions import names_in
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.readings import ReadingRules, latex_printer, text_printer
 from symattn.tags import Size
-from symattn.views.operands import as_expression
+from symattn.views.operands import as_expression, heads_in
 from symattn.views.vectors import Vectors
 from symattn.views.view import View
 
@@ -36,6 +36,7 @@ class WrittenOut(View):
         self._places = place(node.sizes[0]), place(node.sizes[1])
         self._entry = Vectors(node).entry(node, *self._places)
         self._taken = {*names_in(node.meaning(*self._places)), *node.tags}
+        self._heads = heads_in(Program(S=node))
 
     def text(self, preset: Preset | str | None = None) -> str:
         """Return the matrix as lines of text."""
@@ -74,7 +75,7 @@ class WrittenOut(View):
             assert size is not None
             names.update((index, str(size)) for index in index_of_axis)
             far |= far_of(size)
-        printer.name_indices(names, self._taken, far)
+        printer.name_indices(names, self._taken, far, self._heads)
         return printer.write(self._entry).text
 
 
@@ -110,7 +111,8 @@ def entries(A: Any) -> WrittenOut:
     It prints as text and as LaTeX, by preset and dialect: ``entries(S).latex("vaswani")``.
     Lower-case vectors are the columns of a matrix, capitals its rows; indices count from 1, and a
     size that is a number of at most 4 is written in full.  Entries that no rows and columns of the
-    matrices say, those of a softmax of rows and columns, are written as sums.
+    matrices say, those of a softmax of rows and columns, are written as sums.  What belongs to a
+    head has its index above, ``k_1^{(i)}·q_1^{(i)}``.
 
     Raises `NotAnOperandError` and `TextRefusedError` for what is no formula.
     """

@@ -1,5 +1,6 @@
 """Points at which views are computed: sizes that all differ, random arrays, scalars."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,24 @@ def keywords(node: Any, arrays: dict[Any, Any], *, vectors: bool = False) -> dic
     return found | {scalar.name: SCALARS[scalar.name] for scalar in node.scalars()}
 
 
-def written(node: Any, arrays: dict[Any, Any]) -> Any:
-    """The matrix, computed as it is written."""
+def written(node: Any, arrays: dict[Any, Any], indices: Any = None) -> Any:
+    """The matrix, computed as it is written, at values of the indices that are free in it."""
     scalars = {scalar.name: SCALARS[scalar.name] for scalar in node.scalars()}
-    return np.array(evaluate(node, SIZES, arrays, scalars, digits=25), dtype=float)
+    point: Any = (node, SIZES, arrays, scalars)
+    return np.array(evaluate(*point, digits=25, indices=indices or {}), dtype=float)
+
+
+def heads_of(node: Any) -> list[dict[Any, int]]:
+    """Every value of the indices that are free in a formula; one point if none is."""
+    counts = [range(index.size.value(SIZES)) for index in node.indices]
+    return [dict(zip(node.indices, at, strict=True)) for at in itertools.product(*counts)]
+
+
+def of_all_heads(node: Any, arrays: dict[Any, Any]) -> Any:
+    """The matrices of all heads, an axis for each index in front of rows and columns."""
+    each = np.stack([written(node, arrays, at) for at in heads_of(node)])
+    counts = [index.size.value(SIZES) for index in node.indices]
+    return each.reshape(*counts, *each.shape[1:])
 
 
 d, d_k, d_v, n, m, p, w = sa.dims("d d_k d_v n m p w")
@@ -53,7 +68,28 @@ K_2, V_2 = sa.matrix("K_2", d_k, p), sa.matrix("V_2", d_v, p)
 q, v = sa.vector("q", d_k), sa.vector("v", d_v)
 slope = sa.scalar("slope")
 
+h, d_x = sa.dims("h d_x")
+a, b, i = sa.index("a", h), sa.index("b", 3), sa.index("i", h)
+F, G = sa.family("F", h, m, n), sa.family("G", (3, h), d_k, n)
+Y, W = sa.matrix("Y", h * d_k, n), sa.matrix("W", d_v, h * m)
+every_head = sa.heads(F[i], i, axis=0)
+
 OPERATIONS: dict[str, Any] = {
+    "heads": every_head,
+    "heads, side by side": sa.heads(F[i], i, axis=1),
+    "heads in groups": sa.heads(sa.heads(G[b, a], a, axis=0), b, axis=0),
+    "product of heads": W @ every_head,
+    "sum over heads": sa.sum_over(F[i].T @ S, i) - N,
+    "block of columns": sa.sum_over(sa.head(every_head.T, a, axis=1) @ S, a),
+    "block, read by rows": sa.sum_over(sa.head(Y, i, axis=0).T @ Q, i),
+    "softmax over heads": W @ sa.softmax(every_head, axis=0),
+    "block of a softmax": sa.sum_over(sa.head(sa.softmax(every_head, axis=0), a, axis=0), a),
+    "softmax of some heads": sa.softmax(
+        sa.heads(sa.max(F[i], axis=0), i, axis=0), axis=0, mask=sa.window(w, "top_left")
+    ),
+    "largest of heads": sa.max(every_head, axis=0),
+    "heads below a row": sa.concat(every_head, sa.ones(1, n), axis=0),
+    "one head": sa.heads(sa.family("H", 1, m, n)[sa.index("i", 1)], sa.index("i", 1), axis=0),
     "product": V @ K.T @ Q,
     "sum": S - 2 * B + sa.ones(m, n),
     "hadamard": sa.hadamard(S, sa.exp(B), S),

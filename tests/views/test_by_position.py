@@ -8,7 +8,14 @@ import pytest
 import symattn as sa
 from symattn.views.by_position import PerPosition
 from symattn.views.operands import as_steps
-from tests.views.points import CATALOGUE, SIZES, arrays_for, written
+from tests.views.points import (
+    CATALOGUE,
+    SIZES,
+    arrays_for,
+    heads_of,
+    of_all_heads,
+    written,
+)
 from tests.views.readings import Numbers
 
 d_k, d_v, n, m = sa.dims("d_k d_v n m")
@@ -17,25 +24,55 @@ Q, K, V = sa.matrix("Q", n, d_k), sa.matrix("K", m, d_k), sa.matrix("V", m, d_v)
 
 @pytest.mark.parametrize(("name", "layout"), CATALOGUE)
 def test_scores_weights_and_values_give_the_output(name: str, layout: str) -> None:
-    """The steps are computed as they are printed, from vectors, one query at a time."""
+    """The steps are computed as they are printed, from vectors, one query of a head at a time."""
     formula = sa.formula(name, layout=layout)
     view: Any = sa.per_position(formula)
-    arrays = arrays_for(formula.expr)
-    for made, line in formula.program.lines.items():
-        if made not in ("S", "P", "O"):
-            arrays[sa.matrix(made, *line.shape)] = written(line, arrays)
-    expected = written(formula.expr, arrays)
+    arrays = arrays_with_lines(formula)
+    attended = formula.program[view._steps.result.label]
     queries, keys = (size.value(SIZES) for size in (view._queries, view._keys))
     mask = view._steps.softmax.mask
-    for i in range(queries):
-        at = [dict.fromkeys(view._query, i) | dict.fromkeys(view._key, j) for j in range(keys)]
-        scores = [float(np.squeeze(Numbers(arrays, here)(view._score))) for here in at]
-        values = [Numbers(arrays, here)(view._value) for here in at]
-        kept = [j for j in range(keys) if mask is None or allowed(mask, arrays, view, i, j)]
-        total = sum(np.exp(scores[j]) for j in kept)
-        output = sum(np.exp(scores[j]) / total * values[j] for j in kept)
-        there = expected[:, i : i + 1] if layout == "column" else expected[i : i + 1, :]
-        np.testing.assert_allclose(output, there, atol=1e-12)
+    for heads in heads_of(attended):
+        expected = written(attended, arrays, heads)
+        head = {index: k for each, k in heads.items() for index in each.place}
+        for i in range(queries):
+            at = [
+                {**head, **dict.fromkeys(view._query, i), **dict.fromkeys(view._key, j)}
+                for j in range(keys)
+            ]
+            scores = [float(np.squeeze(Numbers(arrays, here)(view._score))) for here in at]
+            values = [Numbers(arrays, here)(view._value) for here in at]
+            kept = [j for j in range(keys) if mask is None or allowed(mask, arrays, view, i, j)]
+            total = sum(np.exp(scores[j]) for j in kept)
+            output = sum(np.exp(scores[j]) / total * values[j] for j in kept)
+            np.testing.assert_allclose(output, line_of(expected, layout, i), atol=1e-12)
+
+
+def arrays_with_lines(formula: Any) -> dict[Any, Any]:
+    """Arrays for the inputs of a formula, and what its lines are, by their symbols."""
+    arrays = arrays_for(formula.expr)
+    symbols = formula.program.line_symbols
+    lines = formula.program.lines.items()
+    return arrays | {symbols[name].source: of_all_heads(line, arrays) for name, line in lines}
+
+
+def line_of(array: Any, layout: str, k: int) -> Any:
+    """The token at a position."""
+    return array[:, k : k + 1] if layout == "column" else array[k : k + 1, :]
+
+
+HEADS = [(name, layout) for name, layout in CATALOGUE if "head" in sa.formula(name).program]
+
+
+@pytest.mark.parametrize(("name", "layout"), HEADS)
+def test_heads_are_put_together_to_the_output(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    view: Any = sa.per_position(formula)
+    arrays = arrays_with_lines(formula)
+    ((_, value),) = view._after
+    for k in range(view._queries.value(SIZES)):
+        found = Numbers(arrays, dict.fromkeys(view._query, k))(value)
+        expected = line_of(written(formula.expr, arrays), layout, k)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def allowed(mask: Any, arrays: dict[Any, Any], view: Any, i: int, j: int) -> bool:
@@ -56,15 +93,17 @@ def allowed(mask: Any, arrays: dict[Any, Any], view: Any, i: int, j: int) -> boo
 def test_vectors_that_are_made_are_their_lines(name: str, layout: str) -> None:
     formula = sa.formula(name, layout=layout)
     view: Any = sa.per_position(formula)
-    arrays = arrays_for(formula.expr)
-    made = {k: line for k, line in formula.program.lines.items() if k not in ("S", "P", "O")}
+    arrays = arrays_with_lines(formula)
+    steps = ("S", "P", "head", "O")
+    made = {k: line for k, line in formula.program.lines.items() if k not in steps}
     assert len(view._made) == len(made)
     for (vector, value), (name_of, line) in zip(view._made, made.items(), strict=True):
-        (index,) = vector.at
-        found = Numbers(arrays, {index: 2})(value)
-        whole = written(line, arrays)
-        expected = whole[:, 2:3] if layout == "column" else whole[2:3, :]
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        (position,) = vector.at
+        for heads in heads_of(line):
+            head = {index: k for each, k in heads.items() for index in each.place}
+            found = Numbers(arrays, {**head, position: 2})(value)
+            expected = line_of(written(line, arrays, heads), layout, 2)
+            np.testing.assert_allclose(found, expected, atol=1e-12)
         assert vector.label == (name_of.lower() if layout == "column" else name_of)
 
 
@@ -96,6 +135,48 @@ def test_text() -> None:
     assert str(sa.per_position(sa.formula("causal_self_attention"))) == MASKED
 
 
+IN_HEADS = """\
+q_t^{(i)}        = W^Q_i x_t  (d_k × 1)
+k_j^{(i)}        = W^K_i x_j  (d_k × 1)
+v_j^{(i)}        = W^V_i x_j  (d_v × 1)
+score^{(i)}[t,j] = k_j^{(i)}·q_t^{(i)} / √d_k  (for each head i)
+a^{(i)}[t,j]     = softmax_j(score^{(i)}[t,j]) = exp(score^{(i)}[t,j]) / \
+(Σ_{s=1}^n exp(score^{(i)}[t,s]))
+head_t^{(i)}     = Σ_{j=1}^n a^{(i)}[t,j] v_j^{(i)}  (d_v × 1)
+output_t         = W^O [head_t^{(1)}; …; head_t^{(h)}]  (d_model × 1)
+output           = [output_1  output_2  ⋯  output_n]  (d_model × n)"""
+
+
+def test_heads_are_told_above() -> None:
+    assert str(sa.per_position(sa.formula("multi_head_attention"))) == IN_HEADS
+    packed = sa.per_position(sa.formula("packed_multi_head", layout="row"))
+    assert "\\mathrm{head}_t^{(i)} &= \\sum_{j=1}^n a_{tj}^{(i)}V_j^{(i)} " in packed.latex()
+    assert "W^O + (b^O)ᵀ  (1 × d_model)" in packed.text()
+    groups = sa.per_position(sa.formula("grouped_query", layout="row"))
+    assert "score^{(a,b)}[i,j] = Q_i^{(a,b)} (K_j^{(a)})ᵀ / √d_k  (for each head a,b)" in str(
+        groups
+    )
+
+
+@pytest.mark.parametrize(("name", "layout"), HEADS)
+def test_a_formula_with_heads_has_a_line_for_each_head(name: str, layout: str) -> None:
+    formula = sa.formula(name, layout=layout)
+    assert list(as_steps(formula.expr, "")) == ["S", "P", "head", "O"]
+    last = [str(sa.per_position(of)).splitlines()[-2:] for of in (formula, formula.expr)]
+    assert [[*map(str.split, lines)] for lines in last] == [[*map(str.split, last[0])]] * 2
+
+
+def test_a_line_after_attention() -> None:
+    X = sa.matrix("X", n, d_v)
+    W = sa.matrix("W", d_v, d_v)
+    O = sa.softmax(Q @ K.T, axis=1) @ V
+    text = sa.per_position(sa.Program(S=Q @ K.T, O=O, Y=O + X, Z=(O + X) @ W)).text()
+    assert "\nO_i        = Σ_{j=1}^m a[i,j] V_j  (1 × d_v)\n" in text
+    assert "\nY_i        = O_i + X_i  (1 × d_v)\noutput_i   = Y_i W  (1 × d_v)\n" in text
+    with pytest.raises(sa.NotSupportedError, match="the per-position form of softmax"):
+        sa.per_position(sa.Program(O=O, Y=sa.softmax(O, axis=0)))
+
+
 def test_a_formula_of_ones_own() -> None:
     W = sa.matrix("W_O", d_v, d_v)
     mine = sa.softmax(Q @ K.T + sa.positional(lambda i, j: j, n, m, layout="row"), axis=1) @ V @ W
@@ -118,7 +199,7 @@ def test_one_query_has_no_index_and_nothing_to_stack() -> None:
 def test_letters_avoid_the_names_of_the_formula() -> None:
     i, j = sa.scalar("i"), sa.scalar("j")
     text = sa.per_position(sa.softmax(i * Q @ K.T + j * Q @ K.T, axis=1) @ V).text()
-    assert text.startswith("score[k,t] = i Q_k K_tᵀ + j Q_k K_tᵀ")
+    assert text.startswith("score[t,s] = i Q_t K_sᵀ + j Q_t K_sᵀ")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The steps of a computation with a shape at each line."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,7 +28,15 @@ LINES: list[tuple[Any, str]] = [
     (-(X @ W) / sa.sqrt(d_k), "(n × d_model)(d_model × d_k) = (n × d_k)"),
     (2 * (X @ W), "(n × d_model)(d_model × d_k) = (n × d_k)"),
     (sa.tanh(X @ W), "(n × d_model)(d_model × d_k) = (n × d_k)"),
-    (X @ W + X @ W, "(n × d_k)"),
+    (
+        X @ W - X @ W,
+        "(n × d_model)(d_model × d_k) + (n × d_model)(d_model × d_k) = (n × d_k)",
+    ),
+    (
+        X + X @ W @ W.T,
+        "(n × d_model) + (n × d_model)(d_model × d_k)(d_k × d_model) = (n × d_model)",
+    ),
+    (X + X, "(n × d_model)"),
     ((X @ W).T, "(d_k × n)"),
     (X @ W @ W.T @ X.T, "(n × d_model)(d_model × d_k)(d_k × d_model)(d_model × n) = (n × n)"),
     (X @ (W @ W.T), "(n × d_model)(d_model × d_model) = (n × d_model)"),
@@ -55,11 +64,31 @@ def test_catalogue(name: str, layout: str) -> None:
     assert len(shown) == len(shown.text().splitlines())
     for line in shown:
         assert line.shape == formula.program[line.name].sizes
-        for left, right in zip(line.factors, line.factors[1:], strict=False):
-            assert left[1] == right[0]
-        if line.factors:
-            assert (line.factors[0][0], line.factors[-1][1]) == line.shape
-    assert shown.lines[-1].factors  # the output is a product
+        for factors in line.terms:
+            for left, right in pairwise(factors):
+                assert formula.relations.needed(left[1], right[0]) is not None
+            assert (factors[0][0], factors[-1][1]) == line.shape
+    assert shown.lines[-1].terms  # the output is a product, or one and a bias
+
+
+def test_heads() -> None:
+    lines = sa.shapes(sa.formula("packed_multi_head", layout="row")).text().splitlines()
+    assert lines[3].endswith("  (n × d_k)(d_k × n) = (n × n), i = 1, …, h")
+    assert lines[5].endswith("  (n × n)(n × d_k) = (n × d_k), i = 1, …, h")
+    assert lines[5].startswith("head_i = P_i V^{(i)} ")
+    assert lines[6].endswith(
+        "  (n × h·d_k)(d_model × d_model) + (n × 1)(1 × d_model) = (n × d_model), "
+        "Concat: h × (n × d_k) → (n × h·d_k), d_model = h·d_k"
+    )
+    groups = sa.shapes(sa.formula("grouped_query"))
+    assert groups.text().endswith("Concat: g × r × (d_v × n) → (g·r·d_v × n)")
+    assert "\nS_{a,b}    = K_aᵀ Q_{a,b} / √d_k" in groups.text()
+    latex = groups.latex("vaswani")
+    assert r"Q_{a,b} &= W_{a,b}^QX &\quad" in latex
+    assert latex.splitlines()[-2].endswith(
+        r"&= (d_{\text{model}} \times n),\ \mathrm{Concat}: g \times r \times (d_v \times n) "
+        r"\to (g r d_v \times n)"
+    )
 
 
 def test_a_formula_has_the_steps_of_attention() -> None:

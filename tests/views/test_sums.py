@@ -5,6 +5,7 @@ nothing of entries, at sizes that all differ.
 """
 
 import pickle
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,16 @@ import sympy
 import symattn as sa
 from symattn.meaning.functions import FUNCTIONS
 from symattn.views.sums import FUNCTIONS_IN_SYMPY
-from symattn.views.terms import Bracket, InputEntries, Largest, Share
-from tests.views.points import CATALOGUE, OPERATIONS, SIZES, arrays_for, keywords, written
+from symattn.views.terms import BlockOf, Bracket, InputEntries, Largest, Share
+from tests.views.points import (
+    CATALOGUE,
+    OPERATIONS,
+    SIZES,
+    arrays_for,
+    keywords,
+    of_all_heads,
+    written,
+)
 
 d, d_k, d_v, n, m, p, w = sa.dims("d d_k d_v n m p w")
 Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
@@ -27,7 +36,10 @@ i, j = sa.index("i", n), sa.index("j", m)
 
 
 def by_entries(node: Any, arrays: dict[Any, Any], base: int = 0) -> Any:
-    """The matrix, entry by entry, from one SymPy expression; axes of size one are not read."""
+    """The matrix, entry by entry, from one SymPy expression; axes of size one are not read.
+
+    Indices of heads are symbols of the expression: of each head there is one such matrix.
+    """
     rows, columns = (size.value(SIZES) for size in node.sizes)
     at = [sa.index(name, size) for name, size in zip(("row", "column"), node.shape, strict=True)]
     formula = sa.entry(
@@ -38,17 +50,15 @@ def by_entries(node: Any, arrays: dict[Any, Any], base: int = 0) -> Any:
         for name, a in keywords(node, arrays).items()
     }
     sizes = {name: size for name, size in SIZES.items() if name not in given}
-    names = [*at, *map(sympy.Symbol, (*sizes, *given))]
+    names = [*at, *node.indices, *map(sympy.Symbol, (*sizes, *given))]
     free = {
         symbol.name: symbol for symbol in formula.free_symbols if isinstance(symbol, sympy.Symbol)
     }
     f = sympy.lambdify([free.get(name.name, name) for name in names], formula)
-    return np.array(
-        [
-            [float(f(a + base, b + base, *sizes.values(), *given.values())) for b in range(columns)]
-            for a in range(rows)
-        ]
-    )
+    counts = [range(base, base + index.size.value(SIZES)) for index in node.indices]
+    axes = range(base, base + rows), range(base, base + columns), *counts
+    values = [float(f(*place, *sizes.values(), *given.values())) for place in product(*axes)]
+    return np.moveaxis(np.reshape(values, [len(axis) for axis in axes]), (0, 1), (-2, -1))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -71,7 +81,39 @@ def test_every_function_is_written_in_sympy() -> None:
     assert opaque <= set(FUNCTIONS_IN_SYMPY)
 
 
+@pytest.mark.parametrize("name", ["packed_multi_head", "grouped_query"])
+def test_scores_of_each_head(name: str) -> None:
+    scores = sa.formula(name).scores
+    arrays = arrays_for(scores)
+    found = by_entries(scores, arrays, base=1)
+    np.testing.assert_allclose(found, of_all_heads(scores, arrays), atol=1e-12)
+
+
+h, heads = sa.dim("h"), sa.index("i", "h")
+F, W = sa.family("F", h, d, n), sa.matrix("W", d_v, h * d)
+stacked = sa.heads(F[heads], heads, axis=0)
+
 WORDS: list[tuple[Any, str]] = [
+    (sa.entry(F[heads], 0, 1), "F[i, 0, 1]"),
+    (sa.entry(F[heads], 1, 1, base=1), "F[i, 1, 1]"),
+    (sa.entry(stacked, sa.index("p", h * d), 0), "F[p//d, Mod(p, d), 0]"),
+    (
+        sa.entry(W @ stacked, 0, 1),
+        "Sum(F[i, c, 1]*W[0, c + i*d], (c, 0, d - 1), (i, 0, h - 1))",
+    ),
+    (
+        sa.entry(W @ stacked, 1, 1, base=1),
+        "Sum(F[i, c, 1]*W[1, c + d*(i - 1)], (c, 1, d), (i, 1, h))",
+    ),
+    (
+        sa.entry(W @ stacked, 0, i),  # the head gives way to an index that is given
+        "Sum(F[c, t, i]*W[0, c*d + t], (t, 0, d - 1), (c, 0, h - 1))",
+    ),
+    (sa.entry(sa.sum_over(F[heads], heads), 0, 1), "Sum(F[i, 0, 1], (i, 0, h - 1))"),
+    (
+        sa.entry(sa.softmax(stacked, axis=0), 0, 1),
+        "exp(F[0, 0, 1])/Sum(exp(F[i, t, 1]), (t, 0, d - 1), (i, 0, h - 1))",
+    ),
     (sa.entry(K.T @ Q, j, i), "Sum(K[c, j]*Q[c, i], (c, 0, d_k - 1))"),
     (sa.entry(K.T @ Q, j, i, base=1), "Sum(K[c, j]*Q[c, i], (c, 1, d_k))"),
     (
@@ -178,6 +220,11 @@ def test_terms_evaluate_when_they_can() -> None:
     share: Any = Share(a, b)
     assert share.subs({a: 1, b: 2}) == sympy.Rational(1, 2)
     assert share.subs({a: 0, b: 0}) == 0
+    block: Any = BlockOf(a, b)
+    assert str(BlockOf(a + 1, b)) == "(a + 1)//b"
+    assert sympy.latex(block) == r"\left\lfloor{\frac{a}{b}}\right\rfloor"
+    assert block.subs({a: 0}) == 0
+    assert block.subs({a: 7}).subs({b: 3}) == 2
 
 
 def test_a_program_and_a_formula() -> None:
@@ -233,6 +280,11 @@ def test_names_that_clash() -> None:
         sa.entry(S, sa.index("S", m), 0)
     with pytest.raises(sa.SymbolClashError, match="an index over m and an index over n"):
         sa.entry(S, sa.index("i", m), i)
+
+
+def test_an_index_with_the_name_of_a_head() -> None:
+    with pytest.raises(sa.SymbolClashError, match="i is two different symbols"):
+        sa.entry(F[heads], 0, i)
 
 
 def test_what_is_no_formula() -> None:

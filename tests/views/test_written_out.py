@@ -9,7 +9,7 @@ import symattn as sa
 from symattn.meaning.form import Form, Index, place
 from symattn.notation.rows import Kind
 from symattn.views.vectors import _ENTRIES, _LINES, Vectors
-from tests.views.points import CATALOGUE, OPERATIONS, arrays_for, written
+from tests.views.points import CATALOGUE, OPERATIONS, arrays_for, heads_of, written
 from tests.views.readings import Numbers
 
 d, d_k, h, n, m = sa.dims("d d_k h n m")
@@ -23,11 +23,12 @@ def compare(node: Any) -> None:
     arrays = arrays_for(node)
     row, column = place(node.sizes[0]), place(node.sizes[1])
     read = Vectors(node).entry(node, row, column)
-    expected = written(node, arrays)
-    for (i, j), value in np.ndenumerate(expected):
-        at: dict[Index, Any] = dict.fromkeys(row, i) | dict.fromkeys(column, j)
-        found = Numbers(arrays, at)(read)
-        np.testing.assert_allclose(np.squeeze(found), value, atol=1e-12)
+    for heads in heads_of(node):
+        head = {index: k for each, k in heads.items() for index in each.place}
+        for (i, j), value in np.ndenumerate(written(node, arrays, heads)):
+            at: dict[Index, Any] = dict.fromkeys(row, i) | dict.fromkeys(column, j)
+            found = Numbers(arrays, head | at)(read)
+            np.testing.assert_allclose(np.squeeze(found), value, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -117,6 +118,21 @@ def test_text(node: Any, expected: str) -> None:
     assert shown.text() == str(shown) == expected
 
 
+def test_heads_are_told_above() -> None:
+    A, i = sa.family("A", h, 2, 2), sa.index("i", h)
+    assert str(sa.entries(A[i])) == "[ A^{(i)}[1,1]  A^{(i)}[1,2] ]\n[ A^{(i)}[2,1]  A^{(i)}[2,2] ]"
+    assert (
+        sa.entries(A[i]).latex("vaswani").startswith(r"\begin{bmatrix} A_{11}^{(i)} & A_{12}^{(i)}")
+    )
+    named = sa.family("A^B", h, 1, 1)[i]
+    assert str(sa.entries(named)) == "[ (A^B)^{(i)} ]"
+    assert sa.entries(named).latex("vaswani") == (r"\begin{bmatrix} (A^B)^{(i)} \end{bmatrix}")
+    of_head = sa.formula("multi_head_attention").lines["S"]
+    assert str(sa.entries(of_head)).startswith("[ k_1^{(i)}·q_1^{(i)} / √d_k  k_1^{(i)}·q_2^{(i)}")
+    block = sa.formula("packed_multi_head", layout="row").lines["S"]
+    assert str(sa.entries(block)).startswith("[ Q_1^{(i)} (K_1^{(i)})ᵀ / √d_k  Q_1^{(i)} (K_2")
+
+
 def test_sums_take_letters_that_are_free() -> None:
     c = sa.dim("c")
     assert "Σ_{t=1}^c x[1,t]" in sa.entries(sa.matrix("x", 2, c) @ sa.matrix("Y", c, 1)).text()
@@ -152,10 +168,13 @@ def test_operations_inside_one_another_without_end() -> None:
 # A kind of writing that is new has to be looked at: has it rows and columns?
 
 READ_BY_ENTRIES = {Kind.SYMBOL, Kind.SOFTMAX, Kind.MAXIMUM, Kind.CONCAT, Kind.POSITIONS}
-READ_BY_ENTRIES |= {Kind.INDICATOR, Kind.IDENTITY}
+READ_BY_ENTRIES |= {Kind.INDICATOR, Kind.IDENTITY, Kind.MEMBER, Kind.HEADS, Kind.RESHAPE}
 WITHOUT_LINES = {Kind.MAXIMUM, Kind.PAIRS, Kind.POSITIONS, Kind.INDICATOR, Kind.IDENTITY}
+WITHOUT_LINES |= {Kind.RESHAPE}
+WITHOUT_ENTRIES = {Kind.ADDITIVE_MASK}
+"""Their entries are no numbers: a softmax takes them up."""
 
 
 def test_every_kind_of_writing_has_a_rule_or_is_read_by_its_entries() -> None:
-    assert set(_ENTRIES) == set(Kind) - READ_BY_ENTRIES
-    assert set(_LINES) == set(Kind) - WITHOUT_LINES
+    assert set(_ENTRIES) == set(Kind) - READ_BY_ENTRIES - WITHOUT_ENTRIES
+    assert set(_LINES) == set(Kind) - WITHOUT_LINES - WITHOUT_ENTRIES
