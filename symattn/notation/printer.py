@@ -193,10 +193,11 @@ class Printer(ABC):
     def block_of(self, whole: Printable | Form) -> Written:
         """Write what a block is taken of: ``(W_Q)^{(i)}``, for ``W_Q^{(i)}`` is one of a family."""
         written = self.inside(whole, Binding.ATOM)
-        named = not isinstance(whole, Form) and whole.notation.kind in (Kind.SYMBOL, Kind.MEMBER)
-        if named and "_" in written.text:
-            return Written(self.parentheses(written), Binding.ATOM, written.tall)
-        return written
+        if isinstance(whole, Form) or whole.notation.kind not in (Kind.SYMBOL, Kind.MEMBER):
+            return written
+        if "_" not in whole.label:
+            return written
+        return Written(self.parentheses(written), Binding.ATOM, written.tall)
 
     # Scalars.
 

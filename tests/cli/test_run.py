@@ -264,7 +264,8 @@ def test_a_file_with_the_arrays_of_several_heads(tmp_path: Path) -> None:
     }
     held: dict[str, Any] = {**arrays, "tokens": np.array(list("abcde"))}
     for name, function in results.items():
-        held[name] = function(*(arrays[given.label.replace("^", "_")] for given in function.inputs))
+        taken = [str(given) for given in function.inputs]
+        held[name] = function(*(arrays[each] for each in taken))
     np.savez(tmp_path / "heads.npz", **held)
     for layout in ("row", "column"):
         done = json_of(f"multi_head_attention:{layout}", "--input", str(tmp_path / "heads.npz"))
