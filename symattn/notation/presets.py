@@ -97,6 +97,15 @@ def default_preset(expr: Printable | Form | Titled) -> Preset:
     return _DEFAULTS[layout_of(expr) or "column"]
 
 
+def preset_of(layout: str) -> Preset:
+    """Return the preset in which formulas of a layout are printed.
+
+    >>> preset_of("row").name
+    'vaswani'
+    """
+    return _DEFAULTS[layout]
+
+
 def chosen_preset(preset: Preset | str | None, expr: Printable | Form | Titled) -> Preset:
     """Return the preset that a call asked for, or the expression's default."""
     if preset is None:

@@ -1,11 +1,11 @@
 """Whatever is printed as LaTeX is taken by the engines that its dialect is for.
 
 `printed` collects it, once a dialect: the catalogue, every operation inside every other, names and
-sizes, index forms, derivations.  One run of an engine takes all of it: pdflatex for ``latex``,
-KaTeX for ``katex``, MathJax for ``mathjax`` and ``github``, and both for ``jupyter``, since some
-notebooks have the one and some the other.  An engine that is missing is skipped: KaTeX and MathJax
-(the npm packages ``katex`` and ``mathjax-full``) are looked for in the folder that
-``SYMATTN_NODE_MODULES`` names, or else among npm's global packages.
+sizes, index forms, derivations, the pages of the gallery.  One run of an engine takes all of it:
+pdflatex for ``latex``, KaTeX for ``katex``, MathJax for ``mathjax`` and ``github``, and both for
+``jupyter``, since some notebooks have the one and some the other.  An engine that is missing is
+skipped: KaTeX and MathJax (the npm packages ``katex`` and ``mathjax-full``) are looked for in the
+folder that ``SYMATTN_NODE_MODULES`` names, or else among npm's global packages.
 """
 
 import json
@@ -41,6 +41,7 @@ from symattn.notation.tex import latex_shape
 from symattn.tags import parse_size
 from symattn.variants.signatures import attention_latex, score_latex
 from tests.notation import test_index_forms, test_printers
+from tests.test_gallery import latex_of_the_gallery
 
 Printed = tuple[str, str]  # where it comes from, LaTeX
 
@@ -170,6 +171,8 @@ def _printed(dialect: str) -> Iterator[Printed]:
         yield f"the derivation {name}", sa.derivation(name).latex(dialect=dialect)
     for reason in REASONS:
         yield "a reason", latex_aligned([("A", "B", reason), ("", "C", "")])
+    if dialect == "github":
+        yield from latex_of_the_gallery()
     if dialect == "jupyter":
         for shown in (
             A @ B.T,

@@ -17,7 +17,7 @@ from typing import Literal
 
 from symattn.nodes import Node, assuming
 from symattn.notation.displays import latex_aligned
-from symattn.notation.presets import Preset
+from symattn.notation.presets import Preset, preset_of
 from symattn.notation.terminal import text
 from symattn.notation.tex import latex
 from symattn.proof import Proof, prove
@@ -34,7 +34,8 @@ class Equation:
     """One equation of a claim; ``label`` tells it from the others.
 
     Sides are expressions, or a formula of the catalogue in column layout and the same in row
-    layout.  ``given`` says what symbols stand for, ``relations`` what holds between tags.
+    layout.  ``given`` says what symbols stand for, ``relations`` what holds between tags, and
+    ``layout`` in which layout both sides are printed, where that is one.
     """
 
     label: str
@@ -42,6 +43,7 @@ class Equation:
     rhs: Node | Formula
     given: Mapping[Node, Node] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
+    layout: str = ""
 
     def prove(self) -> Proof:
         """Prove the equation, refute it, or say why neither was possible."""
@@ -58,7 +60,8 @@ class Equation:
 
     def text(self, preset: Preset | str | None = None, sign: str = "=") -> str:
         """Return the equation as text, and what it takes for granted."""
-        left, right = (text(side, preset) for side in self.sides)
+        chosen = self._preset(preset)
+        left, right = (text(side, chosen) for side in self.sides)
         remark = self._remark(text)
         return f"{left} {sign} {right}" + (f", with {remark}" if remark else "")
 
@@ -68,10 +71,15 @@ class Equation:
         def inline(symbol: Node) -> str:
             return f"${latex(symbol, preset, dialect=dialect)}$"
 
-        left, right = (latex(side, preset, dialect=dialect) for side in self.sides)
+        chosen = self._preset(preset)
+        left, right = (latex(side, chosen, dialect=dialect) for side in self.sides)
         label = self.label.replace("_", " ")  # a name of the catalogue has no subscripts
         reason = ", with ".join(filter(None, (label, self._remark(inline))))
         return left, right, reason
+
+    def _preset(self, preset: Preset | str | None) -> Preset | str | None:
+        """Return the preset of both sides: a softmax along the wrong axis is no other layout."""
+        return preset_of(self.layout) if preset is None and self.layout else preset
 
     def _remark(self, write: Callable[[Node], str]) -> str:
         """Say what symbols stand for, and which relations are declared."""

@@ -126,6 +126,7 @@ def in_both(write: Callable[[Written], Iterable[Sides]]) -> Callable[[], Iterato
     def equations() -> Iterator[Equation]:
         for name, layout in BUILDERS.items():
             for label, lhs, rhs in write(Written(layout)):
-                yield Equation(f"{name}, {label}" if label else name, lhs, rhs)
+                labelled = f"{name}, {label}" if label else name
+                yield Equation(labelled, lhs, rhs, layout=name)
 
     return equations
