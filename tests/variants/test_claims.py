@@ -75,9 +75,9 @@ def test_a_claim_is_printed(name: str, preset: str | None) -> None:
     assert latex.count("{") == latex.count("}")
     for equation in claim.equations:
         assert equation.text(preset, signs[0]) in text
-        left, right = equation.sides
-        assert sa.latex(left, preset=preset) in latex
-        assert sa.latex(right, preset=preset) in latex
+        of_layout = {"column": "freshrimp", "row": "vaswani"}.get(equation.layout)
+        for side in equation.sides:
+            assert sa.latex(side, preset=preset or of_layout) in latex
     assert claim.title in text
 
 
