@@ -12,31 +12,27 @@ rule; a test fails while one is missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import sympy
 
 from symattn.errors import InternalError
 from symattn.evaluate.arithmetic import (
     DIGITS,
-    Arithmetic,
     apply_function,
     defined,
     exact,
-    number,
     rows_of,
     undefined,
 )
+from symattn.evaluate.scalars import Point, scalar_value
 from symattn.nodes import (
     AdditiveMask,
-    BooleanInput,
     BoundVector,
     Causal,
     Complement,
     Concat,
-    Dim,
     Elementwise,
     Hadamard,
     Head,
@@ -60,35 +56,18 @@ from symattn.nodes import (
     Prefix,
     Quotient,
     Reshaped,
-    Scalar,
     Softmax,
     SumOver,
     Transposed,
     Union,
     Window,
 )
-from symattn.nodes.core import NamedInput, Node
+from symattn.nodes.core import Node
 from symattn.nodes.finite import as_finite
 from symattn.nodes.indices import AxisIndex
-from symattn.nodes.scalars import NAMES_OF_FUNCTIONS, PositionSymbol
 
 Matrix = np.ndarray[Any, np.dtype[np.object_]]
 Pairs = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-@dataclass(frozen=True)
-class Point:
-    """Where a formula is evaluated: sizes, inputs, scalars, the arithmetic, and indices."""
-
-    sizes: Mapping[str, int]
-    inputs: Mapping[NamedInput | BooleanInput, Any]
-    scalars: Mapping[str, Any]
-    arithmetic: Arithmetic
-    indices: Mapping[AxisIndex, int] = field(default_factory=dict)
-
-    def shape(self, node: Node) -> tuple[int, int]:
-        """Return the numbers of rows and columns of a node here."""
-        return node.sizes[0].value(self.sizes), node.sizes[1].value(self.sizes)
 
 
 Values = tuple[Any, ...]
@@ -435,59 +414,3 @@ def _map(matrix: Matrix, function: Callable[[Any], Any]) -> Matrix:
     for place, value in np.ndenumerate(matrix):
         result[place] = function(value)
     return result
-
-
-# Scalars are SymPy expressions; these are the classes that a formula lets in.
-
-ScalarRule = Callable[[Any, Point], Any]
-
-
-def _sum(expr: sympy.Expr, point: Point) -> Any:
-    result = point.arithmetic.mpf(0)
-    for term in expr.args:
-        result = result + scalar_value(term, point)
-    return result
-
-
-def _product(expr: sympy.Expr, point: Point) -> Any:
-    result = point.arithmetic.mpf(1)
-    for factor in expr.args:
-        result = result * scalar_value(factor, point)
-    return result
-
-
-def _power(expr: sympy.Pow, point: Point) -> Any:
-    base = scalar_value(expr.base, point)
-    if expr.exp.is_Integer:
-        return base ** int(expr.exp)
-    return base ** scalar_value(expr.exp, point)
-
-
-def _function(name: str) -> ScalarRule:
-    def value(expr: sympy.Expr, point: Point) -> Any:
-        return apply_function(name, scalar_value(expr.args[0], point), point.arithmetic)
-
-    return value
-
-
-SCALAR_RULES: dict[type[sympy.Basic], ScalarRule] = {
-    Dim: lambda expr, point: point.arithmetic.mpf(point.sizes[expr.name]),
-    Scalar: lambda expr, point: number(point.scalars[expr.name], point.arithmetic),
-    PositionSymbol: lambda expr, point: number(point.scalars[expr.name], point.arithmetic),
-    sympy.Rational: lambda expr, point: point.arithmetic.mpf(int(expr.p)) / int(expr.q),
-    type(sympy.E): lambda expr, point: point.arithmetic.exp(point.arithmetic.mpf(1)),
-    sympy.Add: _sum,
-    sympy.Mul: _product,
-    sympy.Pow: _power,
-    **{function: _function(name) for function, name in NAMES_OF_FUNCTIONS.items()},
-}
-"""How each class of SymPy scalars is computed; subclasses follow their base."""
-
-
-def scalar_value(expr: sympy.Basic, point: Point) -> Any:
-    """Return the number that a scalar is at a point."""
-    for base in type(expr).__mro__:
-        compute = SCALAR_RULES.get(cast(Any, base))
-        if compute is not None:
-            return defined(compute(expr, point), point.arithmetic, "a scalar")
-    raise InternalError(f"no number for the scalar {expr} ({type(expr).__name__})")

@@ -18,15 +18,8 @@ from typing import Any, cast
 import sympy
 
 from symattn.errors import AxisError, HeadsError, NotAnOperandError
-from symattn.meaning.form import (
-    Form,
-    Place,
-    components,
-    indices_of,
-    place,
-    substitute,
-    sum_over as sum_of,
-)
+from symattn.meaning.form import Form, Place, components, indices_of, place, sum_over as sum_of
+from symattn.meaning.substitution import substitute
 from symattn.nodes.arrays import ArrayContext, arranged, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.fixes import facts

@@ -25,7 +25,8 @@ from symattn.errors import (
     TextRefusedError,
     UnknownNameError,
 )
-from symattn.meaning.form import Form, Place, substitute
+from symattn.meaning.form import Form, Place
+from symattn.meaning.substitution import substitute
 from symattn.nodes.arrays import ArrayContext, nested, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.finite import with_selections

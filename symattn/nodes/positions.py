@@ -18,7 +18,8 @@ from symattn.errors import (
     TextRefusedError,
     UnknownNameError,
 )
-from symattn.meaning.form import Form, Parameter, Place, Position, substitute
+from symattn.meaning.form import Form, Parameter, Place, Position
+from symattn.meaning.substitution import substitute
 from symattn.nodes.arrays import ArrayContext, scalar_code, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_operand
 from symattn.nodes.pairs import QUERY_AXIS

@@ -27,8 +27,8 @@ from symattn.meaning.form import (
     Same,
     children,
     place,
-    substitute,
 )
+from symattn.meaning.substitution import substitute
 from symattn.notation.printer import Printer, Written
 from symattn.notation.rows import Binding, Printable
 

@@ -9,17 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symattn.meaning.form import (
-    Component,
-    Condition,
-    Form,
-    Index,
-    Maximum,
-    Place,
-    Sum,
-    places,
-    substitute,
-)
+from symattn.meaning.form import Component, Condition, Form, Index, Maximum, Place, Sum, places
+from symattn.meaning.substitution import substitute
 from symattn.tags import Size
 
 

@@ -46,8 +46,8 @@ from symattn.meaning.form import (
     Sum,
     Truth,
     indices_of,
-    substitute,
 )
+from symattn.meaning.substitution import substitute
 from symattn.nodes import Node
 from symattn.nodes.depth import shallow_enough
 from symattn.nodes.given import in_force

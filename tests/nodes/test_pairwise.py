@@ -10,7 +10,8 @@ import pytest
 import sympy
 
 import symattn as sa
-from symattn.meaning.form import Entry, Index, Sum, children, substitute
+from symattn.meaning.form import Entry, Index, Sum, children
+from symattn.meaning.substitution import substitute
 from symattn.nodes import Node, Pairwise
 from symattn.tags import Size
 
