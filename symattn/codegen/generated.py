@@ -190,7 +190,7 @@ def lambdify(
     if isinstance(expr, list | tuple):
         problem = "the inputs come first: sa.lambdify([Q, K, V], formula)"
         raise SignatureError(brief(expr), (problem,))
-    if not isinstance(inputs, Iterable):
+    if not isinstance(inputs, Iterable) or hasattr(inputs, "__array__"):
         problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
     if isinstance(inputs, Node | Family | Scalar):

@@ -8,14 +8,15 @@ generated source is a finite real number.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
 from symattn.errors import ScalarError, UndefinedPointError
 from symattn.evaluate import BOUNDED_FLOATS, entry_value
 from symattn.meaning.form import Extent, Form, Parameter, children, reciprocal
-from symattn.nodes import Node, Quotient
+from symattn.nodes import Node, PositionBias, Quotient
 from symattn.notation import text
+from symattn.notation.conditions import parts_of
 
 _NO_NUMBER = "it is no finite real number"
 
@@ -30,6 +31,9 @@ class Scalars:
                 if not isinstance(operand, Node):
                     form = cast(Form, part)
                     found[reciprocal(form) if isinstance(node, Quotient) else form] = None
+            if isinstance(node, PositionBias):
+                names = {position.name for position in node.positions}
+                found |= dict.fromkeys(_apart_from(names, cast(Form, node.parts[0])))
         self.forms = tuple(found)
 
     def check(self, sizes: Mapping[str, int], numbers: Mapping[str, float], largest: float) -> None:
@@ -38,6 +42,15 @@ class Scalars:
             reason = _problem(form, sizes, numbers, largest)
             if reason:
                 raise ScalarError(text(form), reason, dict(_used(form, sizes, numbers)))
+
+
+def _apart_from(names: Collection[str], form: Form) -> Iterator[Form]:
+    """Yield the largest parts of a form in which no scalar has one of these names."""
+    if not any(isinstance(part, Parameter) and part.name in names for part in parts_of(form)):
+        yield form
+        return
+    for child in children(form):
+        yield from _apart_from(names, cast(Form, child))
 
 
 def _problem(

@@ -25,6 +25,7 @@ from symattn.evaluate.arithmetic import (
     rows_of,
     undefined,
 )
+from symattn.evaluate.scalars import require_indices
 from symattn.meaning.form import (
     Add,
     Allowed,
@@ -118,6 +119,7 @@ def table(
     }
     entries.update(((array.label, array.sizes), inputs[array]) for array in node.booleans())
     row, column = place(node.sizes[0]), place(node.sizes[1])
+    require_indices((node,), sizes, indices or {})
     loops = _Loops(sizes, entries, scalars or {}, arithmetic)
     rows, columns = (size.value(sizes) for size in node.sizes)
     try:

@@ -23,10 +23,9 @@ from symattn.evaluate.arithmetic import (
     apply_function,
     defined,
     exact,
-    rows_of,
     undefined,
 )
-from symattn.evaluate.scalars import Point, scalar_value
+from symattn.evaluate.scalars import Point, require_indices, scalar_value
 from symattn.nodes import (
     AdditiveMask,
     BoundVector,
@@ -138,9 +137,11 @@ def evaluate_together(
     Raises what `evaluate` raises.
     """
     point = Point(sizes, inputs, scalars or {}, exact(digits), indices or {})
+    formulas = [as_finite(node, "evaluate") for node in nodes]
+    require_indices(formulas, sizes, point.indices)
     known: Known = {}
     try:
-        return [_computed(as_finite(node, "evaluate"), point, known) for node in nodes]
+        return [_computed(node, point, known) for node in formulas]
     except (ZeroDivisionError, OverflowError) as error:
         raise undefined(error) from None
 
@@ -194,13 +195,13 @@ def _is_matrix(value: Any) -> bool:
 @rule(InputMatrix, InputVector, BoundVector)
 def named_matrix(node: InputMatrix, values: Values, point: Point) -> Matrix:
     """The entries that were given."""
-    return np.array(rows_of(node, point.inputs[node], point.sizes, point.arithmetic), dtype=object)
+    return np.array(point.rows(node), dtype=object)
 
 
 @rule(Member)
 def member_of_family(node: Member, values: Values, point: Point) -> Matrix:
     """The entries of the member at the values of its indices."""
-    rows = rows_of(node.source, point.inputs[node.source], point.sizes, point.arithmetic)
+    rows = point.rows(node.source)
     for index in node.reads:
         rows = rows[point.indices[index]]
     return np.array(rows, dtype=object)

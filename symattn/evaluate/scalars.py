@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import sympy
 
-from symattn.errors import InternalError
-from symattn.evaluate.arithmetic import Arithmetic, apply_function, defined, number
+from symattn.errors import InternalError, OperationRefusedError
+from symattn.evaluate.arithmetic import Arithmetic, apply_function, defined, number, rows_of
 from symattn.nodes import BooleanInput, Dim, Scalar
 from symattn.nodes.core import NamedInput, Node
 from symattn.nodes.indices import AxisIndex
@@ -25,10 +25,38 @@ class Point:
     scalars: Mapping[str, Any]
     arithmetic: Arithmetic
     indices: Mapping[AxisIndex, int] = field(default_factory=dict)
+    converted: dict[NamedInput, list[Any]] = field(default_factory=dict)
 
     def shape(self, node: Node) -> tuple[int, int]:
         """Return the numbers of rows and columns of a node here."""
         return node.sizes[0].value(self.sizes), node.sizes[1].value(self.sizes)
+
+    def rows(self, source: NamedInput) -> list[Any]:
+        """Return the numbers of an input here; they are converted once."""
+        if source not in self.converted:
+            given = self.inputs[source]
+            self.converted[source] = rows_of(source, given, self.sizes, self.arithmetic)
+        return self.converted[source]
+
+
+def require_indices(
+    nodes: Iterable[Node], sizes: Mapping[str, int], indices: Mapping[AxisIndex, int]
+) -> None:
+    """Raise unless every index that is free in a formula has a value below its size.
+
+    >>> from symattn.nodes import family, index
+    >>> require_indices([family("W", 3, 2, 2)[index("i", 3)]], {}, {})
+    Traceback (most recent call last):
+        ...
+    symattn.errors.OperationRefusedError: evaluating a formula in which i is free is not an ...
+    """
+    for index in dict.fromkeys(i for node in nodes for i in node.indices):
+        value, size = indices.get(index), index.size.value(sizes)
+        if value is None or not 0 <= value < size:
+            raise OperationRefusedError(
+                f"evaluating a formula in which {index.name} is free",
+                f"give its value, from 0 to {size - 1}: indices={{{index.name}: 0}}",
+            )
 
 
 # Scalars are SymPy expressions; these are the classes that a formula lets in.

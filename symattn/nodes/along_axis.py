@@ -166,21 +166,21 @@ class Softmax(_AlongAxis):
         """Return the exponentials, with the maximum subtracted, over their sum."""
         axis = self.axis - 2
         if self.mask is not None:
-            where, least = context.call("where"), f"{context.call('finfo')}(x.dtype).min"
-            allowed = self.allowed_code("x", context, heads=len(self.indices))
-            selected = f"{where}({allowed}, x, -{context.call('inf')})"
-            largest = f"{context.call('maximum')}(x.max(axis={axis}, keepdims=True), {least})"
-            shifted = f"x - {largest} if x.shape[{axis}] else x"
+            where, least = context.call("where"), f"{context.call('finfo')}(_x.dtype).min"
+            allowed = self.allowed_code("_x", context, heads=len(self.indices))
+            selected = f"{where}({allowed}, _x, -{context.call('inf')})"
+            largest = f"{context.call('maximum')}(_x.max(axis={axis}, keepdims=True), {least})"
+            shifted = f"_x - {largest} if _x.shape[{axis}] else _x"
             # A sum of nothing is 0, and 0/1 is 0.
             return (
-                f"(lambda x: (lambda x: (lambda e: (lambda z: e / (z + (z == 0)))"
-                f"(e.sum(axis={axis}, keepdims=True)))"
+                f"(lambda _x: (lambda _x: (lambda _e: (lambda _z: _e / (_z + (_z == 0)))"
+                f"(_e.sum(axis={axis}, keepdims=True)))"
                 f"({context.call('exp')}({shifted})))({selected}))({operands[0]})"
             )
         # Over an empty axis there is no maximum, and the empty weights sum to zero.
-        shifted = f"x - x.max(axis={axis}, keepdims=True) if x.shape[{axis}] else x"
+        shifted = f"_x - _x.max(axis={axis}, keepdims=True) if _x.shape[{axis}] else _x"
         return (
-            f"(lambda x: (lambda e: e / e.sum(axis={axis}, keepdims=True))"
+            f"(lambda _x: (lambda _e: _e / _e.sum(axis={axis}, keepdims=True))"
             f"({context.call('exp')}({shifted})))({operands[0]})"
         )
 

@@ -402,9 +402,30 @@ class Node(Operators, WrittenExpr):
         if not isinstance(rule, Mapping):
             raise OperationRefusedError(f".xreplace({brief(rule)})", "give a dict {old: new}")
         pairs = dict(self._replacement(*pair) for pair in rule.items())
+        self._refuse_capture(pairs)
         pairs |= self._resized(pairs)
         with shallow_enough("replacing parts"):
             return super().xreplace(pairs)
+
+    def _refuse_capture(self, pairs: Mapping[Any, Any]) -> None:
+        """Raise if an index that is free in what comes in has the letter of one that is bound here.
+
+        A pair such as ``{W[i]: F[i].T}`` is meant for every i, wherever it is bound.
+        """
+        coming = {
+            index
+            for old, new in pairs.items()
+            if isinstance(new, Node)
+            for index in new.indices
+            if index not in getattr(old, "indices", ())
+        }
+        bound = {i for node in self.everything() for i in node.binds} if coming else set()
+        for index in bound & coming:
+            meanings = (
+                "an index that is bound in the formula",
+                "a free one in what replaces a part",
+            )
+            raise SymbolClashError(index.name, meanings, "give one of them another letter")
 
     def _resized(self, pairs: Mapping[Any, Any]) -> dict[AxisIndex, AxisIndex]:
         """Return the indices over axes whose sizes change, with those that take their place."""
@@ -417,6 +438,8 @@ class Node(Operators, WrittenExpr):
 
     def _replacement(self, old: Any, new: Any) -> tuple[sympy.Basic, sympy.Basic]:
         """Return a pair in our symbols: a matrix for a matrix, a size for a tag, and so on."""
+        if isinstance(old, AxisIndex):
+            raise NotAnOperandError(brief(old), "an index stays the letter that it is")
         if isinstance(old, Node):
             return old, as_matrix(new, f"a replacement for {brief(old)}")
         part = as_scalar(old, frozenset(self.tags))

@@ -85,7 +85,7 @@ def _checked(call: str, value: Any) -> Any:
         checked = [(_checked(call, key), _checked(call, item)) for key, item in items]
         same = all(a is c and b is d for (a, b), (c, d) in zip(items, checked, strict=True))
         return value if same else dict(checked)
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and getattr(value, "shape", None) != ():  # not an array of none
         parts: list[Any] = list(value)
         listed = [_checked(call, part) for part in parts]
         same = all(old is new for old, new in zip(parts, listed, strict=True))

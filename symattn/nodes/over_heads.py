@@ -231,7 +231,8 @@ def _at_end(node: _OverIndex, code: str, context: ArrayContext) -> str:
 
 def _let(code: str, write: Callable[[str], str]) -> str:
     """Return source that reads what other source computes more than once."""
-    return write(code) if code.isidentifier() else f"(lambda x: {write('x')})({code})"
+    # No name of an input or a tag begins so.
+    return write(code) if code.isidentifier() else f"(lambda _x: {write('_x')})({code})"
 
 
 def _index(call: str, matrix: Node, index: Any) -> AxisIndex:

@@ -27,7 +27,7 @@ from symattn.errors import (
 )
 from symattn.meaning.form import Form, Place
 from symattn.meaning.substitution import substitute
-from symattn.nodes.arrays import ArrayContext, nested, size_code
+from symattn.nodes.arrays import ArrayContext, nested
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.finite import with_selections
 from symattn.nodes.fixes import facts
@@ -56,6 +56,8 @@ class Pairwise(Node):
     @classmethod
     def _accept(cls, body: Any, q: Any, k: Any, Q: Any, K: Any, axis: Any) -> Arguments:
         score, queries, keys = (as_matrix(part, "pairwise") for part in (body, Q, K))
+        if any(node.mask_arrays for node in score.everything()):
+            raise NotSupportedError("a mask that is given at run time, inside a score")
         taken = {node.label for node in score.inputs() if node not in (q, k)}
         fresh: dict[Any, Any] = {
             vector: _renamed(vector, taken) for vector in (q, k) if vector.label in taken
@@ -192,11 +194,12 @@ class Pairwise(Node):
         code = dict(zip(self.vectors, vectors, strict=True))
         code |= {node: each_pair(w) for node, w in zip(self.weights, weights, strict=True)}
         written = f"({nested(self.body, {**code, **(known or {})}, context)})[..., 0, 0]"
-        if set(self.vectors) <= set(self.body.inputs()):
-            return written
-        rows, columns = (size_code(size, context) for size in self.sizes)
-        zeros = f"{context.call('zeros')}(({rows}, {columns}), dtype={context.dtype})"
-        return f"({written} + {zeros})"
+        # A vector that the score ignores still says how many there are, and in which batch.
+        for vector, code in zip(self.vectors, vectors, strict=True):
+            if vector not in self.body.inputs():
+                zeros = f"{context.call('zeros')}(({code}).shape[:-2], dtype={context.dtype})"
+                written = f"({written} + {zeros})"
+        return written
 
 
 def each_pair(code: str) -> str:

@@ -147,7 +147,7 @@ def positional(bias: Any, queries: Any, keys: Any, *, layout: str = "column") ->
         raise UnknownNameError("layout", str(layout), tuple(QUERY_AXIS))
     try:
         signature(bias).bind(0, 0)
-    except TypeError:
+    except (TypeError, ValueError):
         asked = "a bias takes two positions: bias=lambda i, j: -slope * (i - j)"
         raise OperationRefusedError("a bias that does not take two positions", asked) from None
     i, j = PositionSymbol("i"), PositionSymbol("j")

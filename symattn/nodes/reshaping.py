@@ -62,7 +62,7 @@ class Reshaped(Node):
     def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
         """Return the array in the new shape."""
         rows, columns = (size_code(size, context) for size in self.sizes)
-        return f"(lambda x: x.reshape(x.shape[:-2] + ({rows}, {columns})))({operands[0]})"
+        return f"(lambda _x: _x.reshape(_x.shape[:-2] + ({rows}, {columns})))({operands[0]})"
 
 
 def reshape(whole: Any, rows: Any, columns: Any) -> Node:

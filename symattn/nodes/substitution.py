@@ -29,7 +29,7 @@ def pairs_of(*rules: Any) -> Pairs:
     """
     match without_text("subs", *rules):
         case (old, new):
-            return [(old, new)]
+            return [_pair((old, new))]
         case (rule,) if isinstance(rule, (Mapping, sympy.Dict)):
             return sorted(rule.items(), key=lambda pair: -_parts(pair[0]))
         case (pairs,) if isinstance(pairs, Iterable) and not isinstance(pairs, sympy.Basic):
@@ -41,6 +41,10 @@ def pairs_of(*rules: Any) -> Pairs:
 def _pair(pair: Any) -> tuple[Any, Any]:
     if not isinstance(pair, (tuple, list, sympy.Tuple)) or len(pair) != 2:
         raise _refusal()
+    try:
+        hash(pair[0])
+    except TypeError:
+        raise _refusal() from None
     return pair[0], pair[1]
 
 

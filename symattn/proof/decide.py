@@ -235,8 +235,7 @@ def _one_meaning_a_name(left: Node, right: Node, relations: Relations) -> None:
             kind = "positive scalar" if scalar.is_positive else "scalar"
             meanings.setdefault(scalar.name, {})[kind] = f"a {kind}"
         for index in side.indices:
-            size = relations.rewrite(index.size)
-            meanings.setdefault(index.name, {})[size] = f"an index over {index.size}"
+            meanings.setdefault(index.name, {})[index] = f"an index over {index.size}"
         for tag in side.tags:
             meanings.setdefault(tag, {})["tag"] = "a tag"
     for name, found in meanings.items():

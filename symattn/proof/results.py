@@ -20,7 +20,6 @@ from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.terminal import text
 from symattn.notation.tex import latex
 from symattn.proof.counterexample import NoDifference, find_difference_among
-from symattn.proof.laws import LAWS
 from symattn.proof.normal import Comparison, compare
 from symattn.proof.steps import Step
 from symattn.tags import Relations
@@ -85,28 +84,30 @@ class Proof:
         if self.verdict == "undecided":
             return True
         lines = [self.lhs, *(step.after for step in self.steps)]
-        laws_apply = all(
-            step.before == line and (step.law not in LAWS or step.replays())
-            for line, step in zip(lines, self.steps, strict=False)
-        )
         return (
-            laws_apply
+            all(step.before == line for line, step in zip(lines, self.steps, strict=False))
             and lines[-1] == self.rhs
-            and self._steps_mean_the_same()
+            and all(map(self._means_the_same, self.steps))
+            and (bool(self.steps) or self._agrees(self.lhs, self.rhs))
             and isinstance(find_difference_among(lines, self.relations, attempts=2), NoDifference)
         )
 
-    def _steps_mean_the_same(self) -> bool:
-        """Compare the normal forms of what every step turns into one another.
+    def _means_the_same(self, step: Step) -> bool:
+        """Replay a step, and compare the normal forms of what its law makes of one another.
 
         What is equal is equal wherever it stands; only a mask of 0 and −∞ has no meaning alone.
         """
-        for step in self.steps:
-            parts = step.part_before, step.part_after
-            open_ = any(part.has_minus_infinity for part in parts)
-            if not compared((step.before, step.after) if open_ else parts, self.relations).equal:
-                return False
-        return bool(self.steps) or bool(compared((self.lhs, self.rhs), self.relations).equal)
+        if step.law == SAME_INDEX_FORM:
+            return self._agrees(step.before, step.after)
+        again = step.replayed()
+        if again is None:
+            return False
+        if again.part_before.has_minus_infinity or again.part_after.has_minus_infinity:
+            return self._agrees(step.before, step.after)
+        return self._agrees(again.part_before, again.part_after)
+
+    def _agrees(self, left: Node, right: Node) -> bool:
+        return bool(compared((left, right), self.relations).equal)
 
     def _differs_again(self) -> bool:
         """Evaluate both sides at the counterexample and compare with the values found there."""

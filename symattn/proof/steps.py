@@ -70,14 +70,18 @@ class Step:
             backwards=not self.backwards,
         )
 
-    def replays(self) -> bool:
-        """Tell whether the law, applied again at the place, gives what the step says."""
+    def replayed(self) -> Step | None:
+        """Return the step that the law makes again at the place, or None if it is another."""
         start, end = (self.after, self.before) if self.backwards else (self.before, self.after)
         try:
             again = rewritten(start, self.place, LAWS[self.law])
-        except (IndexError, SymattnError):  # there is no such place, or nothing fits there
-            return False
-        return again is not None and again.after == end
+        except (KeyError, IndexError, SymattnError):  # no such law or place, or nothing fits there
+            return None
+        return again if again is not None and again.after == end else None
+
+    def replays(self) -> bool:
+        """Tell whether the law, applied again at the place, gives what the step says."""
+        return self.replayed() is not None
 
 
 def derive(left: Node, right: Node) -> tuple[Step, ...] | None:

@@ -67,6 +67,9 @@ def _note(readings: dict[Size, set[tuple[Size, ...]]], sizes: Sequence[Size]) ->
 
 def _refined(whole: Size, ways: Iterable[tuple[Size, ...]]) -> tuple[Size, ...]:
     """Return the factors of an axis that is cut wherever one of the ways cuts it."""
+    ways = tuple(ways)
+    if len(ways) == 1:
+        return ways[0]
     cuts = {prod(way[k:], start=Size.of(1)) for way in ways for k in range(1, len(way))}
     ordered = [whole, *sorted(cuts, key=_extent, reverse=True), Size.of(1)]
     factors = [exact_quotient(outer, inner) for outer, inner in pairwise(ordered)]
