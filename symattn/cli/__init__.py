@@ -54,6 +54,14 @@ class Commands(click.Group):
         ctx.fail(f"there is no command {name!r}" + (f"; did you mean {near}?" if near else ""))
 
 
+language = click.option(
+    "--format",
+    "language",
+    type=click.Choice(["text", "latex"]),
+    default="text",
+    show_default=True,
+    help="Text for a terminal, or LaTeX.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 preset = click.option(
     "--preset",
@@ -87,14 +95,7 @@ def formulas(as_json: bool) -> None:
 @main.command()
 @click.argument("formula")
 @preset
-@click.option(
-    "--format",
-    "language",
-    type=click.Choice(["text", "latex"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, or LaTeX.",
-)
+@language
 @click.option("--entries", is_flag=True, help="Only the scores, written out as a matrix.")
 @click.option("--steps", is_flag=True, help="Only the lines, with the shapes at each.")
 @click.option("--per-position", is_flag=True, help="Only what happens at one position.")
@@ -120,14 +121,7 @@ def show(formula: str, preset: str | None, language: str, as_json: bool, **views
 @click.argument("formula")
 @click.option("--to", "layout", metavar="LAYOUT", required=True, help="row or column.")
 @preset
-@click.option(
-    "--format",
-    "language",
-    type=click.Choice(["text", "latex"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, or LaTeX.",
-)
+@language
 @as_json
 def translate(formula: str, layout: str, preset: str | None, language: str, as_json: bool) -> None:
     """Translate a formula into a layout, step by step.
@@ -167,14 +161,7 @@ def theorems(ctx: click.Context, as_json: bool) -> None:
 @main.command()
 @click.argument("name")
 @preset
-@click.option(
-    "--format",
-    "language",
-    type=click.Choice(["text", "latex"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, or LaTeX.",
-)
+@language
 @as_json
 @click.pass_context
 def theorem(
@@ -202,14 +189,7 @@ def derivations(ctx: click.Context, as_json: bool) -> None:
 
 @main.command()
 @click.argument("name")
-@click.option(
-    "--format",
-    "language",
-    type=click.Choice(["text", "latex"]),
-    default="text",
-    show_default=True,
-    help="Text for a terminal, or LaTeX.",
-)
+@language
 @as_json
 @click.pass_context
 def derivation(ctx: click.Context, name: str, language: str, as_json: bool) -> None:

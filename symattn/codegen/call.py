@@ -39,6 +39,22 @@ def _turned(shape: Shape) -> Shape:
     return (*shape[:-2], *shape[:-3:-1])
 
 
+def _heads_apart(item: ArrayInput, shape: Shape) -> str:
+    """Return the words for one array that holds the weights of all heads side by side."""
+    if len(shape) < 2 or len(item.axes) < 3:
+        return ""
+    *counts, rows, columns = map(str, item.axes)
+    heads = ", ".join(counts)
+    side_by_side = f"{item.name}.reshape({rows}, {heads}, {columns})"
+    moved = (
+        f"moveaxis({side_by_side}, 0, -2)" if len(counts) > 1 else f"{side_by_side}.swapaxes(0, 1)"
+    )
+    return (
+        f"{item.name} has one matrix for each head; of one array, with the heads on top of each "
+        f"other it is {item.name}.reshape({heads}, {rows}, {columns}), side by side {moved}"
+    )
+
+
 class Door:
     """Checks the arguments of one generated function; immutable, so threads may share it."""
 
@@ -48,6 +64,7 @@ class Door:
         self.call = call
         self.scalars = Scalars(result)
         self.maxima = tuple(node for node in result.walk() if isinstance(node, MaxAlong))
+        self.has_heads = any(node.indices for node in result.walk() if node.mask_arrays)
         self.arrays = signature.arrays
         self.numbers = signature.numbers
         self.masks = signature.masks
@@ -143,7 +160,8 @@ class Door:
             if len(shape) < rank:
                 least = f"{_COUNTED[rank]} {'axis' if rank == 1 else 'axes'}"
                 problem = f"{item.name} needs at least {least}, but has {_COUNTED[len(shape)]}"
-                raise InputShapeError(problem, ((item.name, item.axes_text, shape),))
+                hint = _heads_apart(item, shape) if isinstance(item, ArrayInput) else ""
+                raise InputShapeError(problem, ((item.name, item.axes_text, shape),), hint)
 
     def check_dtypes(self, values: Mapping[str, Any]) -> str:
         """Return the one dtype that all arrays have, or raise."""
@@ -157,7 +175,17 @@ class Door:
         return dtypes.get(first, "float64")
 
     def check_batches(self, shapes: Sequence[Shape]) -> None:
-        """Raise unless the leading axes of all inputs broadcast."""
+        """Raise unless the leading axes of all inputs broadcast, and masks leave heads alone."""
+        arrays = [len(s) - r for s, r in zip(shapes, self.ranks, strict=True)][: len(self.arrays)]
+        for item, shape in zip(self.masks, shapes[len(self.arrays) :], strict=True):
+            leading = len(shape) - len(item.axes)
+            of_heads = leading > max(arrays, default=0) > 0 and shape[leading - 1] == 1
+            if self.has_heads and of_heads:
+                raise InputShapeError(
+                    f"{item.name} has more leading axes than the arrays, the last of them 1: a mask "
+                    "is the same for every head, and has no axis of heads",
+                    self.described(shapes),
+                )
         batches = [
             (item, shape[: len(shape) - rank])
             for item, rank, shape in zip(self.shaped, self.ranks, shapes, strict=True)

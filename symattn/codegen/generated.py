@@ -190,11 +190,11 @@ def lambdify(
     if isinstance(expr, list | tuple):
         problem = "the inputs come first: sa.lambdify([Q, K, V], formula)"
         raise SignatureError(brief(expr), (problem,))
-    if not isinstance(inputs, Iterable) or hasattr(inputs, "__array__"):
-        problem = f"{brief(inputs)} is no list of inputs"
-        raise SignatureError(brief(expr), (problem,))
     if isinstance(inputs, Node | Family | Scalar):
         problem = f"{brief(inputs)} stands alone; give a list of inputs, [{brief(inputs)}]"
+        raise SignatureError(brief(expr), (problem,))
+    if not isinstance(inputs, Iterable) or hasattr(inputs, "__array__"):
+        problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
     program, name, layout = _taken_apart(expr)
     return GeneratedFunction(tuple(inputs), program, target, name, layout)

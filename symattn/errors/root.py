@@ -64,6 +64,10 @@ class InternalError(SymattnError, RuntimeError):
         super().__init__(f"this is a bug in symattn, please report it: {what}")
 
 
+_MOST_CHOICES = 30
+"""So many names are listed where none is near."""
+
+
 class UnknownNameError(SymattnError, LookupError):
     """A name that nothing answers to, with the names that are spelt most like it, or all there are.
 
@@ -81,9 +85,7 @@ class UnknownNameError(SymattnError, LookupError):
         self.nearest = tuple(nearest)
         self.choices = tuple(choices)
         meant = " or ".join(repr(near) for near in self.nearest)
-        there = ", ".join(self.choices)
+        more = len(self.choices) - _MOST_CHOICES
+        there = ", ".join(self.choices[:_MOST_CHOICES]) + (f" and {more} more" if more > 0 else "")
         hint = f"; did you mean {meant}?" if meant else f"; there are {there}" if there else ""
         super().__init__(f"there is no {kind} named {name!r}{hint}")
-
-
-# Further errors follow here, one class for each kind of mistake, written like those above.

@@ -214,6 +214,17 @@ def arranged(
     return f"{context.call('moveaxis')}({code}, {before}, {after})"
 
 
+def let(code: str, write: Callable[[str], str]) -> str:
+    """Return source that reads what other source computes, more than once.
+
+    >>> let("a @ b", lambda x: f"{x} * {x}"), let("a", lambda x: f"{x} * {x}")
+    ('(lambda _x: _x * _x)(a @ b)', 'a * a')
+
+    No name of an input or a tag begins with an underscore.
+    """
+    return write(code) if code.isidentifier() else f"(lambda _x: {write('_x')})({code})"
+
+
 def index_order(root: Node) -> tuple[AxisIndex, ...]:
     """Return the indices of a formula, free ones first, then those that are bound further out.
 

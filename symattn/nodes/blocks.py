@@ -109,6 +109,9 @@ def concat(*parts: Any, axis: int) -> Node:
     The sizes along the axis add up, those along the other are equal.  Raises `ShapeError` if they
     are not, and `AxisError` for any other axis.
     """
+    if len(parts) == 1 and isinstance(parts[0], list | tuple):
+        advice = "give them one by one: concat(A, B, axis=0)"
+        raise OperationRefusedError(f"concat of {brief(parts[0])}", advice)
     if len(parts) < 2:
         raise OperationRefusedError("concat of fewer than two matrices", "give two or more")
     return Concat(axis, *parts)

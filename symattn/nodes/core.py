@@ -104,6 +104,7 @@ def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset
     """Return the tags and the scalars of operands; raise if one name is two of them."""
     tags: dict[str, None] = {}
     scalars: set[Scalar] = set()
+    letters: dict[str, None] = {}
     single = (
         operand.args if isinstance(operand, sympy.Tuple) else (operand,) for operand in operands
     )
@@ -111,20 +112,20 @@ def _one_meaning_a_name(operands: Arguments) -> tuple[tuple[str, ...], frozenset
         if isinstance(operand, Node):
             tags.update(dict.fromkeys(operand.tags))
             scalars |= operand._scalars
+            letters.update((index.name, None) for index in operand.indices)
         elif isinstance(operand, AxisIndex):
             tags.update(dict.fromkeys(operand.size.tags))
+            letters[operand.name] = None
         else:
             symbols = sorted(operand.free_symbols, key=str)
             tags.update((symbol.name, None) for symbol in symbols if isinstance(symbol, Dim))
             scalars.update(symbol for symbol in symbols if isinstance(symbol, Scalar))
     meanings: dict[str, str] = dict.fromkeys(tags, "a tag")
-    for scalar in scalars:
-        meaning = "a positive scalar" if scalar.is_positive else "a scalar"
-        other = meanings.setdefault(scalar.name, meaning)
+    found = [(s.name, "a positive scalar" if s.is_positive else "a scalar") for s in scalars]
+    for name, meaning in (*found, *((letter, "an index") for letter in letters)):
+        other = meanings.setdefault(name, meaning)
         if other != meaning:
-            raise SymbolClashError(
-                scalar.name, sorted((other, meaning)), "rename one, or declare it once"
-            )
+            raise SymbolClashError(name, sorted((other, meaning)), "rename one, or declare it once")
     return tuple(tags), frozenset(scalars)
 
 

@@ -20,7 +20,7 @@ import sympy
 from symattn.errors import AxisError, HeadsError, NotAnOperandError
 from symattn.meaning.form import Form, Place, components, indices_of, place, sum_over as sum_of
 from symattn.meaning.substitution import substitute
-from symattn.nodes.arrays import ArrayContext, arranged, size_code
+from symattn.nodes.arrays import ArrayContext, arranged, let, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.fixes import facts
 from symattn.nodes.indices import AxisIndex
@@ -114,7 +114,7 @@ class Heads(_OverIndex):
         else:
             count = size_code(self.index.size, context)
             each = f"{operands[0]}[..., None, :, :].repeat({count}, -3)"
-        return _let(
+        return let(
             each,
             lambda x: f"{x}{turned}.reshape({x}.shape[:-3] + ({rows}, {columns}))",
         )
@@ -201,7 +201,7 @@ class Head(_OverIndex):
             "{x}.reshape({x}.shape[:-2] + ({count}, {part}) + {x}.shape[-1:])",
             "{x}.reshape({x}.shape[:-1] + ({count}, {part})).swapaxes(-3, -2)",
         )[self.axis]
-        code = _let(operands[0], lambda x: split.format(x=x, count=count, part=part))
+        code = let(operands[0], lambda x: split.format(x=x, count=count, part=part))
         axes = context.axes(whole.indices)
         if self.index not in axes:
             return arranged(code, (*axes, self.index), self.indices, context)
@@ -218,7 +218,7 @@ def _at_end(node: _OverIndex, code: str, context: ArrayContext) -> str:
     index, body = node.index, node.matrices[0]
     if index not in body.indices:  # the same matrix each time
         count = size_code(index.size, context)
-        return _let(
+        return let(
             f"{code}[..., None, :, :]",
             lambda x: (
                 f"{context.call('broadcast_to')}({x}, {x}.shape[:-3] + ({count},) + {x}.shape[-2:])"
@@ -227,12 +227,6 @@ def _at_end(node: _OverIndex, code: str, context: ArrayContext) -> str:
     axes = context.axes(body.indices)
     at = axes.index(index) - len(axes) - 2
     return code if at == -3 else f"{context.call('moveaxis')}({code}, {at}, -3)"
-
-
-def _let(code: str, write: Callable[[str], str]) -> str:
-    """Return source that reads what other source computes more than once."""
-    # No name of an input or a tag begins so.
-    return write(code) if code.isidentifier() else f"(lambda _x: {write('_x')})({code})"
 
 
 def _index(call: str, matrix: Node, index: Any) -> AxisIndex:

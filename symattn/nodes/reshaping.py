@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from symattn.errors import ShapeError
 from symattn.meaning.form import Form, Place, components
-from symattn.nodes.arrays import ArrayContext, size_code
+from symattn.nodes.arrays import ArrayContext, let, size_code
 from symattn.nodes.core import Agreement, Arguments, Node, as_matrix
 from symattn.nodes.fixes import facts
 from symattn.nodes.sizes import expression_of, size_of
@@ -62,7 +62,7 @@ class Reshaped(Node):
     def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
         """Return the array in the new shape."""
         rows, columns = (size_code(size, context) for size in self.sizes)
-        return f"(lambda _x: _x.reshape(_x.shape[:-2] + ({rows}, {columns})))({operands[0]})"
+        return let(operands[0], lambda x: f"{x}.reshape({x}.shape[:-2] + ({rows}, {columns}))")
 
 
 def reshape(whole: Any, rows: Any, columns: Any) -> Node:

@@ -112,6 +112,13 @@ _PLANS = (
     _Plan(Entries.GENERIC),
 )
 
+# Sizes of one and two, which may coincide: they show little, but a person can check them.
+_SMALL = (
+    _Plan(Entries.READABLE, least=1, ones=1.0),
+    _Plan(Entries.READABLE, least=1, ones=0.8),
+    _Plan(Entries.READABLE, least=1, ones=0.6),
+)
+
 # Where a value was undefined, signs are the likely cause, and then how many entries there are.
 _AGAIN = (
     _Plan(Entries.GENERIC),
@@ -128,6 +135,7 @@ def find_difference(
     *,
     attempts: int = 8,
     seed: int = 0,
+    small: bool = False,
 ) -> Difference | NoDifference | UndefinedEverywhere:
     """Return a point where two formulas of one shape differ, or how many points they agree at.
 
@@ -141,9 +149,29 @@ def find_difference(
     NoDifference(instances=8, undefined=0)
 
     ``attempts`` is the number of points, each of other sizes; sizes satisfy the relations, those
-    that the formulas carry included.  The same seed draws the same points.
+    that the formulas carry included.  The same seed draws the same points.  With ``small``, points
+    of very small sizes are tried first, which do not count if the formulas agree there.
     """
+    if small:
+        found = _small_difference((left, right), relations, seed)
+        if found is not None:
+            return found
     return find_difference_among((left, right), relations, attempts=attempts, seed=seed)
+
+
+def _small_difference(
+    sides: tuple[Node, Node], relations: Relations | None, seed: int
+) -> Difference | None:
+    known = (relations or Relations()).merge(sides[0].given).merge(sides[1].given)
+    rng = Random(seed)
+    for plan in _SMALL:
+        try:
+            found = _difference_at(_drawn(sides, known, plan, rng), sides)
+        except (UndefinedPointError, SizeError):  # sizes so small need not exist
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def find_difference_among(

@@ -79,7 +79,7 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
         return Proof(
             "proved", left, right, relations, steps, conditions=conditions, twins=twins, row=row
         )
-    difference = find_difference(left, right, relations, attempts=_SEARCH)
+    difference = find_difference(left, right, relations, attempts=_SEARCH, small=True)
     if isinstance(difference, Difference):
         return Proof(
             "refuted",

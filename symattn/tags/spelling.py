@@ -20,12 +20,17 @@ def nearest(name: str, names: Iterable[str], n: int = 3) -> tuple[str, ...]:
     >>> nearest("dot_prodct", ["dot_product", "scaled_dot_product", "alibi"])
     ('dot_product', 'scaled_dot_product')
 
-    Capitals do not count: `q` is near `Q`.
+    Capitals do not count: `q` is near `Q`.  Where none is spelt alike, those that hold the name:
+
+    >>> nearest("packed", ["packed_multi_head", "alibi"])
+    ('packed_multi_head',)
     """
     folded: dict[str, str] = {}
     for known in names:
         folded.setdefault(known.casefold(), known)
     close = difflib.get_close_matches(name.casefold(), folded, n=n, cutoff=0.6)
+    if not close and len(name) > 2:  # part of a name
+        close = [known for known in folded if name.casefold() in known][:n]
     return tuple(folded[known] for known in close)
 
 

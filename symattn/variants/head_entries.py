@@ -29,7 +29,7 @@ Made = dict[str, Node]
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class HeadedAttention:
     """The heads of a formula in one layout.
 
     ``data`` are the matrices that queries, keys and values are made from, ``make`` gives the lines
@@ -44,12 +44,12 @@ class Heads:
     mix: Callable[[Node], Node]
 
 
-def _each_its_own(
+def _per_head(
     layout: Layout,
     data: tuple[InputMatrix, ...],
     families: tuple[Input, Input, Input],
     indices: tuple[tuple[AxisIndex, ...], ...],
-) -> Heads:
+) -> HeadedAttention:
     """Return heads that have a projection each, of queries, of keys and of values."""
     query, *others = data
     key = others[0] if others else query
@@ -64,7 +64,7 @@ def _each_its_own(
         made = [layout.project(W, x) for W, x in zip(weights, operands, strict=True)]
         return dict(zip("QKV", made, strict=True)), (made[0], made[1], made[2])
 
-    return Heads(
+    return HeadedAttention(
         (*data, *families, out),
         (query, key, key),
         make,
@@ -81,27 +81,29 @@ def _product(indices: tuple[AxisIndex, ...]) -> Size:
 _i, _a, _b = index("i", h), index("a", g), index("b", r)
 
 
-def multi_head(layout: Layout) -> Heads:
+def multi_head(layout: Layout) -> HeadedAttention:
     """Self-attention in h heads."""
     X = layout.matrix("X", d_model, n)
-    return _each_its_own(layout, (X,), _families(layout, d_model, d_model), ((_i,),) * 3)
+    return _per_head(layout, (X,), _families(layout, d_model, d_model), ((_i,),) * 3)
 
 
-def multi_head_cross(layout: Layout) -> Heads:
+def multi_head_cross(layout: Layout) -> HeadedAttention:
     """Cross-attention in h heads: queries from X, keys and values from Y."""
     X, Y = layout.matrix("X", d_x, n), layout.matrix("Y", d_y, m)
-    return _each_its_own(layout, (X, Y), _families(layout, d_x, d_y), ((_i,),) * 3)
+    return _per_head(layout, (X, Y), _families(layout, d_x, d_y), ((_i,),) * 3)
 
 
-def _families(layout: Layout, takes: Any, takes_too: Any) -> tuple[Family, Family, Family]:
+def _families(
+    layout: Layout, query_features: Any, key_features: Any
+) -> tuple[Family, Family, Family]:
     return (
-        layout.family("W^Q", (h,), d_k, takes),
-        layout.family("W^K", (h,), d_k, takes_too),
-        layout.family("W^V", (h,), d_v, takes_too),
+        layout.family("W^Q", (h,), d_k, query_features),
+        layout.family("W^K", (h,), d_k, key_features),
+        layout.family("W^V", (h,), d_v, key_features),
     )
 
 
-def grouped_query(layout: Layout) -> Heads:
+def grouped_query(layout: Layout) -> HeadedAttention:
     """Self-attention in g groups of r heads: a group shares its keys and values."""
     X = layout.matrix("X", d_model, n)
     families = (
@@ -109,10 +111,10 @@ def grouped_query(layout: Layout) -> Heads:
         layout.family("W^K", (g,), d_k, d_model),
         layout.family("W^V", (g,), d_v, d_model),
     )
-    return _each_its_own(layout, (X,), families, ((_a, _b), (_a,), (_a,)))
+    return _per_head(layout, (X,), families, ((_a, _b), (_a,), (_a,)))
 
 
-def multi_query(layout: Layout) -> Heads:
+def multi_query(layout: Layout) -> HeadedAttention:
     """Self-attention in h heads that share their keys and values."""
     X = layout.matrix("X", d_model, n)
     families = (
@@ -120,21 +122,21 @@ def multi_query(layout: Layout) -> Heads:
         layout.matrix("W^K", d_k, d_model),
         layout.matrix("W^V", d_v, d_model),
     )
-    return _each_its_own(layout, (X,), families, ((_i,), (), ()))
+    return _per_head(layout, (X,), families, ((_i,), (), ()))
 
 
-def packed(layout: Layout, *, bias: bool) -> Heads:
+def packed(layout: Layout, *, bias: bool) -> HeadedAttention:
     """Self-attention in h heads, whose projections are the blocks of one weight."""
     return _packed(layout, (layout.matrix("X", d_model, n),), bias)
 
 
-def packed_cross(layout: Layout, *, bias: bool) -> Heads:
+def packed_cross(layout: Layout, *, bias: bool) -> HeadedAttention:
     """Cross-attention in h heads, whose projections are the blocks of one weight."""
     data = layout.matrix("X", d_model, n), layout.matrix("Y", d_model, m)
     return _packed(layout, data, bias)
 
 
-def _packed(layout: Layout, data: tuple[InputMatrix, ...], bias: bool) -> Heads:
+def _packed(layout: Layout, data: tuple[InputMatrix, ...], bias: bool) -> HeadedAttention:
     weights = {name: layout.matrix(f"W^{name}", d_model, d_model) for name in "QKVO"}
     biases = {name: vector(f"b^{name}", d_model) for name in "QKVO"} if bias else {}
 
@@ -148,7 +150,7 @@ def _packed(layout: Layout, data: tuple[InputMatrix, ...], bias: bool) -> Heads:
         return made, (query, key, value)
 
     learned = [given[name] for name in "QKVO" for given in (weights, biases) if name in given]
-    return Heads(
+    return HeadedAttention(
         (*data, *learned),
         (data[0], data[-1], data[-1]),
         make,
@@ -164,7 +166,7 @@ class HeadsEntry:
     name: str
     title: str
     source: str
-    heads: Callable[..., Heads]
+    heads: Callable[..., HeadedAttention]
     relations: tuple[str, ...] = ()
     options: dict[str, bool] = field(default_factory=dict)
 
@@ -190,7 +192,7 @@ class HeadsEntry:
             )
 
 
-def _lines(layout: Layout, heads: Heads, data: Operands) -> Made:
+def _lines(layout: Layout, heads: HeadedAttention, data: Operands) -> Made:
     """Return every line from the data to the result."""
     made, operands = heads.make(data)
     attended = attend(operands, score_named("scaled_dot"), layout)
@@ -201,7 +203,7 @@ def _lines(layout: Layout, heads: Heads, data: Operands) -> Made:
     return {**lines, "O": heads.mix(stacked)}
 
 
-def _twins(row: Heads, column: Heads) -> list[tuple[Node, Node]]:
+def _twins(row: HeadedAttention, column: HeadedAttention) -> list[tuple[Node, Node]]:
     """Return how each input of the row layout comes from that of the column layout."""
     letters = {each.size: each for each in (*row.indices, _i)}
     pairs: list[tuple[Node, Node]] = []

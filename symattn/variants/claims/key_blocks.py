@@ -26,7 +26,7 @@ _BLOCKS = (
 )
 
 
-class Block(NamedTuple):
+class KeyBlock(NamedTuple):
     """What a block of keys leaves for each query: shift, sum of exponentials, sum of values."""
 
     s: Node
@@ -34,17 +34,17 @@ class Block(NamedTuple):
     o: Node
 
 
-def _block(at: Written, Q: Node, K: Node, V: Node, shift: Node) -> Block:
+def _block(at: Written, Q: Node, K: Node, V: Node, shift: Node) -> KeyBlock:
     scores = at.dots(Q, K) / sqrt(d_k)
     weights = exp(scores - at.spread(shift, at.layout.token_count(K)))
-    return Block(shift, at.total(weights), at.product(V, weights))
+    return KeyBlock(shift, at.total(weights), at.product(V, weights))
 
 
-def _merge(at: Written, one: Block, other: Block, shift: Node) -> Block:
+def _merge(at: Written, one: KeyBlock, other: KeyBlock, shift: Node) -> KeyBlock:
     a, b = exp(one.s - shift), exp(other.s - shift)
     sums = hadamard(one.l, a) + hadamard(other.l, b)
     values = hadamard(one.o, at.spread(a, d_v)) + hadamard(other.o, at.spread(b, d_v))
-    return Block(shift, sums, values)
+    return KeyBlock(shift, sums, values)
 
 
 def keys_in_blocks(at: Written) -> tuple[Node, Node, Node, Node]:
@@ -78,7 +78,7 @@ def _merged_by_sums(at: Written) -> Iterator[Sides]:
 
 def _associative(at: Written) -> Iterator[Sides]:
     one, two, three = (
-        Block(at.matrix(f"s_{k}", 1, n), at.matrix(f"l_{k}", 1, n), at.matrix(f"O_{k}", d_v, n))
+        KeyBlock(at.matrix(f"s_{k}", 1, n), at.matrix(f"l_{k}", 1, n), at.matrix(f"O_{k}", d_v, n))
         for k in (1, 2, 3)
     )
     s, t, u = (at.matrix(name, 1, n) for name in "stu")

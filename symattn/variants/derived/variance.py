@@ -166,8 +166,7 @@ def measured(d_k: Sequence[int] = _TEXT_SIZES, samples: int = 10_000, seed: int 
     derived if d_k lies between them.  Raises `SizeError` for what is no positive integer, for fewer
     than two samples, and for more numbers than are drawn in about a minute.
     """
-    if check_size("samples", samples) < 2:
-        raise SizeError("positive", tag="samples − 1", value=samples - 1)
+    check_size("samples", samples, least=2)
     sizes = [check_size("d_k", size) for size in d_k]
     if sum(sizes) * samples > _MOST_DRAWN:
         raise SizeError("too large")
