@@ -175,17 +175,8 @@ class Door:
         return dtypes.get(first, "float64")
 
     def check_batches(self, shapes: Sequence[Shape]) -> None:
-        """Raise unless the leading axes of all inputs broadcast, and masks leave heads alone."""
-        arrays = [len(s) - r for s, r in zip(shapes, self.ranks, strict=True)][: len(self.arrays)]
-        for item, shape in zip(self.masks, shapes[len(self.arrays) :], strict=True):
-            leading = len(shape) - len(item.axes)
-            of_heads = leading > max(arrays, default=0) > 0 and shape[leading - 1] == 1
-            if self.has_heads and of_heads:
-                raise InputShapeError(
-                    f"{item.name} has more leading axes than the arrays, the last of them 1: a mask "
-                    "is the same for every head, and has no axis of heads",
-                    self.described(shapes),
-                )
+        """Raise unless the leading axes of all inputs broadcast."""
+        self.check_masks_of_heads(shapes)
         batches = [
             (item, shape[: len(shape) - rank])
             for item, rank, shape in zip(self.shaped, self.ranks, shapes, strict=True)
@@ -202,6 +193,16 @@ class Door:
                         f"{item.name} do not broadcast",
                         self.described(shapes),
                     )
+
+    def check_masks_of_heads(self, shapes: Sequence[Shape]) -> None:
+        """Raise for a mask with an axis of heads, as other libraries want: (batch, 1, n, m)."""
+        count = len(self.arrays)
+        leading = [len(s) - rank for s, rank in zip(shapes, self.ranks, strict=True)]
+        most = max(leading[:count], default=0)
+        for item, shape, axes in zip(self.masks, shapes[count:], leading[count:], strict=True):
+            if self.has_heads and axes > most > 0 and shape[axes - 1] == 1:
+                problem = f"{item.name} is the same for every head, and has no axis of heads"
+                raise InputShapeError(problem, self.described(shapes))
 
     def described(self, shapes: Sequence[Shape]) -> tuple[tuple[str, str, Shape], ...]:
         """Return every array's name, axes and shape, for errors."""

@@ -135,6 +135,7 @@ class Entry:
             operands=origin.operands,
             function=Program(attended(symbols_of(origin.operands))),
             program=Program({**made, **lines}),
+            context=lines["O"],
             pairs=tuple(
                 (row, column.T)
                 for row, column in zip(

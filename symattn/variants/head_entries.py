@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, cast
 
-from symattn.nodes import Family, Node, Program, assuming, dims, index, vector
+from symattn.nodes import Node, Program, assuming, dims, index, vector
 from symattn.nodes.indices import AxisIndex
 from symattn.nodes.inputs import InputMatrix, InputVector
 from symattn.tags import Size
@@ -32,42 +32,42 @@ Made = dict[str, Node]
 class HeadedAttention:
     """The heads of a formula in one layout.
 
-    ``data`` are the matrices that queries, keys and values are made from, ``make`` gives the lines
-    that lead from such data to the queries, keys and values of one head, and these, ``indices``
-    say which head, outermost first, and ``mix`` leads from all heads, stacked, to the result.
+    ``symbols`` are its matrices as they stand in it, in calling order, ``data`` those that queries,
+    keys and values are made from.  ``projections`` gives the lines that lead from such data to the
+    queries, keys and values of one head, and these; ``indices`` say which head, outermost first,
+    and ``output`` leads from all heads, stacked, to the result.
     """
 
-    inputs: tuple[Input, ...]
+    symbols: tuple[Node, ...]
     data: Operands
-    make: Callable[[Operands], tuple[Made, Operands]]
+    projections: Callable[[Operands], tuple[Made, Operands]]
     indices: tuple[AxisIndex, ...]
-    mix: Callable[[Node], Node]
+    output: Callable[[Node], Node]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What the formula is given: matrices, and families for symbols of one head."""
+        return tuple(cast(Input, symbol.source) for symbol in self.symbols)
 
 
 def _per_head(
     layout: Layout,
     data: tuple[InputMatrix, ...],
-    families: tuple[Input, Input, Input],
-    indices: tuple[tuple[AxisIndex, ...], ...],
+    weights: tuple[Node, Node, Node],
+    heads: tuple[AxisIndex, ...],
 ) -> HeadedAttention:
-    """Return heads that have a projection each, of queries, of keys and of values."""
-    query, *others = data
-    key = others[0] if others else query
-    weights = [
-        weight[read] if isinstance(weight, Family) else weight
-        for weight, read in zip(families, indices, strict=True)
-    ]
-    heads = indices[0]
+    """Return heads that are projected by weights of queries, of keys and of values."""
+    query, key = data[0], data[-1]
     out = layout.matrix("W^O", layout.feature_size(query), _product(heads) * Size.tag("d_v"))
 
-    def make(operands: Operands) -> tuple[Made, Operands]:
+    def projections(operands: Operands) -> tuple[Made, Operands]:
         made = [layout.project(W, x) for W, x in zip(weights, operands, strict=True)]
         return dict(zip("QKV", made, strict=True)), (made[0], made[1], made[2])
 
     return HeadedAttention(
-        (*data, *families, out),
+        (*data, *weights, out),
         (query, key, key),
-        make,
+        projections,
         heads,
         lambda stacked: layout.project(out, stacked),
     )
@@ -84,45 +84,46 @@ _i, _a, _b = index("i", h), index("a", g), index("b", r)
 def multi_head(layout: Layout) -> HeadedAttention:
     """Self-attention in h heads."""
     X = layout.matrix("X", d_model, n)
-    return _per_head(layout, (X,), _families(layout, d_model, d_model), ((_i,),) * 3)
+    return _per_head(layout, (X,), _of_each_head(layout, d_model, d_model), (_i,))
 
 
 def multi_head_cross(layout: Layout) -> HeadedAttention:
     """Cross-attention in h heads: queries from X, keys and values from Y."""
     X, Y = layout.matrix("X", d_x, n), layout.matrix("Y", d_y, m)
-    return _per_head(layout, (X, Y), _families(layout, d_x, d_y), ((_i,),) * 3)
+    return _per_head(layout, (X, Y), _of_each_head(layout, d_x, d_y), (_i,))
 
 
-def _families(
+def _of_each_head(
     layout: Layout, query_features: Any, key_features: Any
-) -> tuple[Family, Family, Family]:
+) -> tuple[Node, Node, Node]:
+    """Return the weights of head i."""
     return (
-        layout.family("W^Q", (h,), d_k, query_features),
-        layout.family("W^K", (h,), d_k, key_features),
-        layout.family("W^V", (h,), d_v, key_features),
+        layout.family("W^Q", (h,), d_k, query_features)[_i],
+        layout.family("W^K", (h,), d_k, key_features)[_i],
+        layout.family("W^V", (h,), d_v, key_features)[_i],
     )
 
 
 def grouped_query(layout: Layout) -> HeadedAttention:
     """Self-attention in g groups of r heads: a group shares its keys and values."""
     X = layout.matrix("X", d_model, n)
-    families = (
-        layout.family("W^Q", (g, r), d_k, d_model),
-        layout.family("W^K", (g,), d_k, d_model),
-        layout.family("W^V", (g,), d_v, d_model),
+    weights = (
+        layout.family("W^Q", (g, r), d_k, d_model)[_a, _b],
+        layout.family("W^K", (g,), d_k, d_model)[_a],
+        layout.family("W^V", (g,), d_v, d_model)[_a],
     )
-    return _per_head(layout, (X,), families, ((_a, _b), (_a,), (_a,)))
+    return _per_head(layout, (X,), weights, (_a, _b))
 
 
 def multi_query(layout: Layout) -> HeadedAttention:
     """Self-attention in h heads that share their keys and values."""
     X = layout.matrix("X", d_model, n)
-    families = (
-        layout.family("W^Q", (h,), d_k, d_model),
+    weights = (
+        layout.family("W^Q", (h,), d_k, d_model)[_i],
         layout.matrix("W^K", d_k, d_model),
         layout.matrix("W^V", d_v, d_model),
     )
-    return _per_head(layout, (X,), families, ((_i,), (), ()))
+    return _per_head(layout, (X,), weights, (_i,))
 
 
 def packed(layout: Layout, *, bias: bool) -> HeadedAttention:
@@ -144,7 +145,7 @@ def _packed(layout: Layout, data: tuple[InputMatrix, ...], bias: bool) -> Headed
         made = layout.project(weights[name], x)
         return layout.shifted(made, biases[name]) if bias else made
 
-    def make(operands: Operands) -> tuple[Made, Operands]:
+    def projections(operands: Operands) -> tuple[Made, Operands]:
         made = {name: applied(name, x) for name, x in zip("QKV", operands, strict=True)}
         query, key, value = (layout.part(whole, _i) for whole in made.values())
         return made, (query, key, value)
@@ -153,7 +154,7 @@ def _packed(layout: Layout, data: tuple[InputMatrix, ...], bias: bool) -> Headed
     return HeadedAttention(
         (*data, *learned),
         (data[0], data[-1], data[-1]),
-        make,
+        projections,
         (_i,),
         lambda stacked: applied("O", stacked),
     )
@@ -175,8 +176,8 @@ class HeadsEntry:
         chosen = {**self.options, **options}
         with assuming(*self.relations):
             heads, row, column = (self.heads(at, **chosen) for at in (layout, ROW, COLUMN))
-            lines = _lines(layout, heads, heads.data)
-            function = _lines(layout, heads, symbols_of(heads.data))
+            lines, stacked = _lines(layout, heads, heads.data)
+            function, _ = _lines(layout, heads, symbols_of(heads.data))
             return Formula(
                 name=self.name,
                 title=self.title,
@@ -186,39 +187,27 @@ class HeadsEntry:
                 operands=heads.data,
                 function=Program({name: function[name] for name in "SPO"}),
                 program=Program(lines),
-                pairs=tuple(_twins(row, column)),
+                # A vector is a column in either layout.
+                pairs=tuple(
+                    (one, other.T)
+                    for one, other in zip(row.symbols, column.symbols, strict=True)
+                    if not isinstance(one, InputVector)
+                ),
+                context=stacked,
                 called="MultiHead",
                 options=tuple(chosen.items()),
             )
 
 
-def _lines(layout: Layout, heads: HeadedAttention, data: Operands) -> Made:
-    """Return every line from the data to the result."""
-    made, operands = heads.make(data)
+def _lines(layout: Layout, heads: HeadedAttention, data: Operands) -> tuple[Made, Node]:
+    """Return every line from the data to the result, and all heads, stacked."""
+    made, operands = heads.projections(data)
     attended = attend(operands, score_named("scaled_dot"), layout)
     lines = {**made, "S": attended["S"], "P": attended["P"], "head": attended["O"]}
     stacked = attended["O"]
     for each in reversed(heads.indices):
         stacked = layout.stacked(stacked, each)
-    return {**lines, "O": heads.mix(stacked)}
-
-
-def _twins(row: HeadedAttention, column: HeadedAttention) -> list[tuple[Node, Node]]:
-    """Return how each input of the row layout comes from that of the column layout."""
-    letters = {each.size: each for each in (*row.indices, _i)}
-    pairs: list[tuple[Node, Node]] = []
-    for one, other in zip(row.inputs, column.inputs, strict=True):
-        if isinstance(one, Family) and isinstance(other, Family):
-            read = tuple(letters[count] for count in one.counts)
-            pairs.append((one[read], other[read].T))
-        elif isinstance(one, Node) and isinstance(other, Node) and not _is_vector(one):
-            pairs.append((one, other.T))
-    return pairs
-
-
-def _is_vector(given: Node) -> bool:
-    """Tell whether an input is a column in either layout."""
-    return isinstance(given, InputVector)
+    return {**lines, "O": heads.output(stacked)}, stacked
 
 
 _VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762"

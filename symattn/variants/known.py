@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from symattn.nodes import BooleanInput, Family, Heads, Node, Program, Scalar
+from symattn.nodes import BooleanInput, Family, Node, Program, Scalar
 from symattn.nodes.inputs import InputMatrix
 from symattn.nodes.sizes import Dim
 from symattn.notation.presets import Preset
@@ -37,6 +37,7 @@ class Formula:
 
     ``operands`` are its queries, keys and values, which may be made from the inputs, ``function``
     is what it does with them, in matrices named Q, K and V, and ``called`` the name of that;
+    ``context`` are the weighted sums of the values, those of several heads one after another;
     ``source`` is the paper, section and equation; ``pairs`` is what ``twins`` shows, and
     ``options`` what was chosen where there is a choice.
     """
@@ -50,6 +51,7 @@ class Formula:
     function: Program
     program: Program
     pairs: tuple[tuple[Node, Node], ...]
+    context: Node
     called: str = "Attention"
     options: tuple[tuple[str, bool], ...] = ()
 
@@ -67,12 +69,6 @@ class Formula:
     def weights(self) -> Node:
         """The attention weights: the softmax of the scores."""
         return self.program["P"]
-
-    @property
-    def context(self) -> Node:
-        """The weighted sums of the values; those of several heads, one after another."""
-        stacked = [node for node in self.expr.walk() if isinstance(node, Heads)]
-        return stacked[-1] if stacked else self.expr
 
     @property
     def lines(self) -> Mapping[str, Node]:

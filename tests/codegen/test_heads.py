@@ -667,3 +667,17 @@ def test_plain_sympy_lambdify_of_the_catalogue(name: str) -> None:
     found = sympy.lambdify([*f.inputs, *tags], f.expr, "numpy")(*given, 3, 4)
     packed = {"h": 3} if f.relations else {}
     np.testing.assert_allclose(found, sa.lambdify(f.inputs, f)(*flat, **packed), rtol=1e-10)
+
+
+def test_a_mask_has_no_axis_of_heads() -> None:
+    """Other libraries want masks of (batch, 1, n, m); here each would meet every batch item."""
+    W = sa.family("W", h, d, d)
+    head = sa.softmax(X @ W[i] @ X.T, axis=1, mask=sa.keep()) @ X
+    f = sa.lambdify([X, W], sa.heads(head, i, axis=1))
+    with pytest.raises(sa.InputShapeError, match="is the same for every head"):
+        f(np.ones((2, 5, 4)), np.ones((3, 4, 4)), keep=np.ones((2, 1, 5, 5), dtype=bool))
+    assert f(np.ones((2, 5, 4)), np.ones((3, 4, 4)), keep=np.ones((2, 5, 5), bool)).shape == (
+        2,
+        5,
+        12,
+    )
