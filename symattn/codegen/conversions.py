@@ -56,9 +56,12 @@ def additive_from_keep(keep: Any, dtype: Any) -> Any:
     [0.0, -inf]
 
     A query that may attend to nothing gets NaN where such an array is added: use the booleans.
+    Raises `InputError` for others than booleans, and for a ``dtype`` of whole numbers.
     """
     _check(keep, "b", "keep", _MAY_ATTEND)
     bias = (~keep).astype(dtype)  # of the same library
+    if bias.dtype.kind in "biu":
+        raise InputError("dtype", str(bias.dtype), "", "a dtype of floats, which has −∞")
     bias[~keep] = -np.inf
     return bias
 

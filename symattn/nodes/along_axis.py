@@ -303,6 +303,9 @@ def max(x: Any, *, axis: int | None = None, over: Any = None) -> Node:
     >>> m, n = sa.dims("m n")
     >>> sa.max(sa.matrix("S", m, n), axis=0).shape
     (1, n)
+
+    ``over=`` names the size of the axis instead.  Raises `AxisError` as `softmax` does, and
+    `MinusInfinityError` for entries of −∞: a maximum of nothing has no value.
     """
     return MaxAlong(*_along("max", x, axis, over))
 

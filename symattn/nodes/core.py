@@ -398,6 +398,10 @@ class Node(Operators, WrittenExpr):
         >>> Q, K = sa.matrix("Q", d, n), sa.matrix("K", d, m)
         >>> (K.T @ Q).xreplace({Q: K}).shape
         (m, m)
+
+        Raises `ShapeError` for what does not fit, `NotAnOperandError` for what can be no part or
+        stand for none, and `SymbolClashError` if an index that is free in what comes in has the
+        letter of one that is bound here.
         """
         refuse_text("xreplace", rule)
         if not isinstance(rule, Mapping):
@@ -463,7 +467,8 @@ class Node(Operators, WrittenExpr):
         >>> sa.matrix("Q", d, n).subs({n: 2 * m}).shape
         (d, 2*m)
 
-        Pairs are replaced one after another, or at once with ``simultaneous=True``.
+        Pairs are replaced one after another, or at once with ``simultaneous=True``.  Raises what
+        `xreplace` raises, and `OperationRefusedError` for other arguments.
         """
         if options:
             refuse_text("subs", list(options.values()))

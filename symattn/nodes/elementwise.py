@@ -129,6 +129,7 @@ def _public(name: str) -> Callable[[Any], Any]:
     """Return the public function of a row, with its documentation."""
     row = FUNCTIONS[name]
     of_a_scalar = "it is a scalar" if name in OF_SCALARS else "it raises `NotSupportedError`"
+    finite = "" if name == "exp" else "Entries of −∞ raise `MinusInfinityError`."
 
     def apply(x: Any) -> Any:
         return _apply(name, x)
@@ -141,6 +142,8 @@ def _public(name: str) -> Callable[[Any], Any]:
     (m, n)
 
     Of a scalar {of_a_scalar}.
+    Raises `NotAnOperandError` for arrays and for what is no finite real number.
+    {finite}
     """
     return apply
 

@@ -134,7 +134,8 @@ def vector(name: str, size: Any) -> InputVector:
     >>> sa.vector("v", sa.dim("d_k")).shape
     (d_k, 1)
 
-    Generated functions take it as an array of shape (…, size).
+    Generated functions take it as an array of shape (…, size).  Raises `NameSyntaxError` and
+    `SizeError` for what is no name or size.
     """
     return InputVector(name, size)
 
@@ -146,6 +147,8 @@ def ones(rows: Any, columns: Any) -> Ones:
     >>> d, n = sa.dims("d n")
     >>> (sa.matrix("X", d, n) + sa.vector("b", d) @ sa.ones(1, n)).shape
     (d, n)
+
+    Raises `SizeError` for what is no size.
     """
     return Ones(rows, columns)
 
@@ -156,5 +159,7 @@ def identity(order: Any) -> IdentityMatrix:
     >>> import symattn as sa
     >>> sa.identity(sa.dim("n")).shape
     (n, n)
+
+    Raises `SizeError` for what is no size.
     """
     return IdentityMatrix(order)

@@ -196,7 +196,8 @@ def causal(align: str | None = None) -> Mask:
     ``align`` says which query and key stand at the same position where there are not as many of
     the one as of the other: ``"top_left"`` (j ≤ i) or ``"bottom_right"`` (j ≤ i + m − n, with n
     queries and m keys; the first queries may have no key).  Using a mask without it raises
-    `AlignmentError` unless n = m by the tags or a declared relation.
+    `AlignmentError` unless n = m by the tags or a declared relation; any other ``align`` raises
+    `MaskError`.
     """
     return Causal(align)
 
@@ -208,7 +209,8 @@ def window(w: Any, align: str | None = None) -> Mask:
     >>> sa.window(3) & sa.causal()
     window(3) & causal()
 
-    ``w`` is a positive integer or a tag; ``align`` is as for `causal`.
+    ``w`` is a positive integer or a tag; ``align`` is as for `causal`.  Raises `SizeError` for a
+    ``w`` that is no size, and `MaskError` for an array, a mask, or another ``align``.
     """
     return Window(w, align)
 
@@ -219,6 +221,9 @@ def prefix(p: Any) -> Mask:
     >>> import symattn as sa
     >>> sa.prefix(sa.dim("p")) | sa.causal()
     prefix(p) | causal()
+
+    ``p`` is a positive integer or a tag.  Raises `SizeError` for what is no size, and `MaskError`
+    for an array or a mask.
     """
     return Prefix(p)
 

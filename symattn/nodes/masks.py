@@ -3,6 +3,11 @@
 A mask is a set of pairs (query, key), True where the query may attend to the key.  It knows queries
 and keys, never rows and columns, so one mask serves both layouts and passes through a transpose
 unchanged.  Masks are combined with ``&``, ``|`` and ``~``, as sets are.
+
+Softmax weights sum to 1 only for a query that has a *witness*, a key that it certainly may attend
+to.  A mask does not name its witnesses: it states its condition, and a proof tries the places where
+one is to be expected, the diagonal, the first and the last (`symattn.proof.normal.truths`).  So a
+combination of masks needs no rule of its own, and no mask can claim a witness that it lacks.
 """
 
 from __future__ import annotations

@@ -75,5 +75,10 @@ def reshape(whole: Any, rows: Any, columns: Any) -> Node:
 
     This does not split features into heads: use `head`.  Raises `ShapeError` unless both shapes
     have as many entries.
+
+    A proof reads the axes of a reshape in parts.  Where both readings, before and after, have a
+    common refinement, equality is decided: reshaped there and back, X is proved to be X.  Where
+    they have none, as for 2×3 entries in the shape 3×2, a counterexample is sought, and without one
+    the verdict is "undecided".
     """
     return Reshaped(whole, rows, columns)

@@ -58,8 +58,9 @@ def prove(lhs: Any, rhs: Any, *, given: Mapping[Any, Any] | None = None) -> Proo
     formulas of the catalogue.
 
     Raises `ShapeError` if the shapes differ, `SymbolClashError` if one name stands for two symbols
-    and ``given`` does not say how they relate, and `MinusInfinityError` for a side that ends with
-    an additive mask.
+    and ``given`` does not say how they relate, or if ``given`` brings in a free index with the
+    letter of one that is bound, and `MinusInfinityError` for a side that ends with an additive
+    mask.
     """
     left, right, twins, row = _two_sides(lhs, rhs)
     if given is not None:

@@ -99,12 +99,11 @@ class Proof:
         """
         if step.law == SAME_INDEX_FORM:
             return self._agrees(step.before, step.after)
-        again = step.replayed()
-        if again is None:
+        if not step.replays():
             return False
-        if again.part_before.has_minus_infinity or again.part_after.has_minus_infinity:
+        if step.part_before.has_minus_infinity or step.part_after.has_minus_infinity:
             return self._agrees(step.before, step.after)
-        return self._agrees(again.part_before, again.part_after)
+        return self._agrees(step.part_before, step.part_after)
 
     def _agrees(self, left: Node, right: Node) -> bool:
         return bool(compared((left, right), self.relations).equal)

@@ -70,18 +70,16 @@ class Step:
             backwards=not self.backwards,
         )
 
-    def replayed(self) -> Step | None:
-        """Return the step that the law makes again at the place, or None if it is another."""
-        start, end = (self.after, self.before) if self.backwards else (self.before, self.after)
+    def replays(self) -> bool:
+        """Tell whether the law, applied again at the place, makes this very step."""
+        start = self.after if self.backwards else self.before
         try:
             again = rewritten(start, self.place, LAWS[self.law])
         except (KeyError, IndexError, SymattnError):  # no such law or place, or nothing fits there
-            return None
-        return again if again is not None and again.after == end else None
-
-    def replays(self) -> bool:
-        """Tell whether the law, applied again at the place, gives what the step says."""
-        return self.replayed() is not None
+            return False
+        if again is None:
+            return False
+        return self == (again.reversed() if self.backwards else again)
 
 
 def derive(left: Node, right: Node) -> tuple[Step, ...] | None:

@@ -251,7 +251,7 @@ ENTRIES = (
     ),
     Entry(
         name="self_attention",
-        title="Self-attention",
+        title="Self-attention (intra-attention)",
         source=f"{_VASWANI}, section 3.2.3, without the scale of its scores",
         score="dot",
         origin=from_one,

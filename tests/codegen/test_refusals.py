@@ -85,6 +85,8 @@ def test_what_is_no_input_and_what_is_no_formula() -> None:
     assert "n is a size: it is read off" in message(SignatureError, sa.lambdify, [Q, n], n * Q)
     assert "K.T is not an input" in message(SignatureError, sa.lambdify, [K.T], K.T)
     assert "Q stands alone; give a list" in message(SignatureError, sa.lambdify, Q, Q)
+    array = np.array(1.0)
+    assert "array of shape () is no list" in message(SignatureError, sa.lambdify, array, Q)
     assert "None is no list of inputs" in message(SignatureError, sa.lambdify, None, Q)
     assert "the inputs come first" in message(SignatureError, sa.lambdify, Q, [Q])
     assert "never evaluated" in message(sa.TextRefusedError, sa.lambdify, ["Q"], Q)
@@ -332,3 +334,13 @@ def test_a_scalar_beyond_the_dtype_is_refused(dtype: Any, factor: float) -> None
     array = np.ones((4, 5), dtype)
     assert f(array, 2.0).dtype == dtype
     assert "larger than the dtype can hold" in message(ScalarError, f, array, factor)
+
+
+def test_a_bias_of_positions_that_divides_by_zero() -> None:
+    by_size = sa.lambdify([], sa.positional(lambda i, j: (i - j) / n, n, m))
+    by_scalar = sa.lambdify([], sa.positional(lambda i, j: (i - j) / c, n, m))
+    assert message(ScalarError, by_size, n=0, m=2).endswith("it divides by zero, with n = 0")
+    assert message(ScalarError, by_scalar, n=2, m=2, c=0).endswith("with c = 0.0")
+    differences = np.array([[0.0, 1.0], [-1.0, 0.0], [-2.0, -1.0]])  # keys j by queries i
+    np.testing.assert_array_equal(by_size(n=2, m=3), differences / 2)
+    np.testing.assert_array_equal(by_scalar(n=2, m=3, c=-4), differences / -4)

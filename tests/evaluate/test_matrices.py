@@ -11,7 +11,7 @@ import pytest
 import sympy
 
 import symattn.nodes as sa
-from symattn.errors import SizeError
+from symattn.errors import OperationRefusedError, SizeError
 from symattn.evaluate import UndefinedPointError, evaluate
 from symattn.evaluate.arithmetic import arbitrary_function, exact
 from symattn.evaluate.matrices import RULES, Point, Values
@@ -287,3 +287,15 @@ def test_a_vector_may_be_one_row_of_numbers() -> None:
 def test_inputs_of_other_sizes_are_refused(rows: object) -> None:
     with pytest.raises(SizeError, match="A ∈ M"):
         evaluate(A, SIZES, {A: rows})
+
+
+@pytest.mark.parametrize("at", [None, {}, {"i": 3}, {"i": -1}, {"k": 0}], ids=str)
+def test_every_free_index_needs_a_value_within_its_size(at: dict[str, int] | None) -> None:
+    h = sa.dim("h")
+    W = sa.family("W", h, 2, 2)
+    indices = None if at is None else {sa.index(name, h): value for name, value in at.items()}
+    given: Any = {W: np.arange(12).reshape(3, 2, 2)}
+    with pytest.raises(OperationRefusedError, match="give its value, from 0 to 2"):
+        evaluate(W[sa.index("i", h)], {"h": 3}, given, indices=indices)
+    last = evaluate(W[sa.index("i", h)], {"h": 3}, given, indices={sa.index("i", h): 2})
+    assert floats(last).tolist() == [[8.0, 9.0], [10.0, 11.0]]

@@ -8,7 +8,7 @@ import pytest
 
 import symattn as sa
 from symattn.nodes import InputVector
-from tests.variants.test_catalogue import SIZES, run_time
+from tests.variants.points import SIZES, run_time
 
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5, "float16": 4e-3}
 BATCHES = {"no batch": [()], "(2, 3)": [(2, 3)], "broadcast": [(3, 1), (1, 2), (2,), ()]}

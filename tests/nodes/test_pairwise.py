@@ -341,3 +341,50 @@ def test_substitution_captures_nothing() -> None:
 
 def test_pairwise_is_a_node_of_the_package() -> None:
     assert isinstance(S, Pairwise)
+
+
+# A score may ignore a vector; how many there are, in which batch and for which head, it may not.
+
+h, d = sa.dims("h d")
+i = sa.index("i", h)
+SAME, OTHER = sa.matrix("Q", d, n), sa.matrix("K", d, m)
+
+
+def test_an_ignored_vector_keeps_its_head() -> None:
+    of_heads = sa.family("K", h, d, m)
+    total = sa.sum_over(sa.pairwise(lambda q, k: q.T @ q, SAME, of_heads[i]), i)
+    found = sa.lambdify([SAME, of_heads], total)(np.ones((2, 3)), np.ones((4, 2, 6)))
+    np.testing.assert_array_equal(found, np.full((6, 3), 8.0))
+
+
+SCORES: list[Callable[[Any, Any], Any]] = [
+    lambda q, k: q.T @ q,
+    lambda q, k: k.T @ k,
+    lambda q, k: sa.ones(1, 1) * 2,
+]
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize(("of_q", "of_k"), [((5,), ()), ((), (5,)), ((5,), (1,)), ((5, 1), (7,))])
+@pytest.mark.parametrize("layout", ["column", "row"])
+def test_an_ignored_vector_keeps_its_batch(
+    score: Any, of_q: tuple[int, ...], of_k: tuple[int, ...], layout: str
+) -> None:
+    turn = (lambda a: a.swapaxes(-1, -2)) if layout == "row" else (lambda a: a)
+    queries, keys = (
+        (SAME, OTHER) if layout == "column" else (sa.matrix("Q", n, d), sa.matrix("K", m, d))
+    )
+    f = sa.lambdify([queries, keys], sa.pairwise(score, queries, keys, layout=layout))
+    found = turn(f(turn(np.ones((*of_q, 2, 3))), turn(np.ones((*of_k, 2, 6)))))
+    assert found.shape == (*np.broadcast_shapes(of_q, of_k), 6, 3)
+    assert (found == 2.0).all()
+
+
+def test_booleans_of_a_call_are_not_read_inside_a_score() -> None:
+    E = sa.matrix("E", d, d)
+    for mask in (sa.keep(), sa.padding(), ~sa.keep() | sa.causal()):
+        weights = sa.softmax(E, axis=0, mask=mask)
+        with pytest.raises(sa.NotSupportedError, match="inside a score"):
+            sa.pairwise(lambda q, k, weights=weights: q.T @ weights @ k, SAME, OTHER)
+    weights = sa.softmax(E, axis=0, mask=sa.causal())
+    assert sa.pairwise(lambda q, k: q.T @ weights @ k, SAME, OTHER).shape == (m, n)

@@ -188,3 +188,16 @@ def test_the_lines_of_the_catalogue_are_in_names(name: str, layout: str) -> None
         assert written["O"] in (f"{value}P", f"P{value}")
         assert "X" not in written["S"] or "X" in (operand.label for operand in formula.operands)
     assert re.fullmatch(r"softmax(_\{[^}]*\})?\(s(_\{?[a-z,]*\}?)?\)", written["P"].lower())
+
+
+def test_a_line_with_a_free_index_is_no_input_of_another() -> None:
+    """Put in place of the input X, the line X would be captured by the sum."""
+    h = nodes.dim("h")
+    i = nodes.index("i", h)
+    W, F, X = nodes.family("W", h, d, d), nodes.family("F", h, d, n), nodes.matrix("X", d, n)
+    with pytest.raises(SymbolClashError, match="X is two different symbols"):
+        nodes.Program(X=F[i], Y=nodes.sum_over(W[i] @ X, i))
+    program = nodes.Program(X=F[i], Y=nodes.sum_over(W[i] @ F[i], i))
+    symbol, line = program.line_symbols["X"], program.named_lines["Y"]
+    assert str(line) == "sum_over(W[i] @ X[i], i)"
+    assert line.xreplace({symbol: F[i]}) == program["Y"]

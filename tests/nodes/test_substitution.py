@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy
 
@@ -12,6 +13,7 @@ from symattn.errors import (
     OperationRefusedError,
     ShapeError,
     SizeError,
+    SymbolClashError,
     TextRefusedError,
 )
 
@@ -125,6 +127,14 @@ PAIRS: Any = [(Q, R)]
         (lambda: A.subs([(n, m, h)]), OperationRefusedError),
         (lambda: A.subs(n, m, hack=True), OperationRefusedError),
         (lambda: A.replace(Q, R), OperationRefusedError),
+        (lambda: A.subs(np.eye(2), Q), OperationRefusedError),
+        (lambda: A.subs([1], Q), OperationRefusedError),
+        (lambda: A.subs([(np.eye(2), Q)]), OperationRefusedError),
+        (lambda: A.subs(np.array(1.0), Q), OperationRefusedError),
+        (lambda: A.xreplace({Q: np.array(1.0)}), NotAnOperandError),
+        (lambda: A.xreplace({Q: np.eye(2)}), NotAnOperandError),
+        (lambda: TOTAL.xreplace({i: j}), NotAnOperandError),
+        (lambda: TOTAL.subs(i, j), NotAnOperandError),
     ],
 )
 def test_what_cannot_be_replaced(call: Callable[[], Any], error: type[Exception]) -> None:
@@ -167,3 +177,37 @@ def test_xreplace_takes_no_text(rule: Any, tmp_path: Any, monkeypatch: pytest.Mo
     with pytest.raises(TextRefusedError):
         A.subs(n, m, hidden=CODE)
     assert not list(tmp_path.iterdir())
+
+
+# Indices: what comes in is for the index that it was written with, and no other.
+
+i, j = nodes.index("i", h), nodes.index("j", h)
+W, F = nodes.family("W", h, d_k, d_k), nodes.family("F", h, d_k, n)
+TOTAL = nodes.sum_over(W[i] @ Q, i)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: TOTAL.xreplace({Q: F[i]}),
+        lambda: TOTAL.xreplace({Q: R, W[i]: W[i] @ nodes.sum_over(W[i], i), R: F[i]}),
+        lambda: TOTAL.subs(Q, F[i]),
+        lambda: TOTAL.subs([(Q, R), (R, F[i])]),
+        lambda: TOTAL.subs({Q: F[i]}, simultaneous=True),
+        lambda: nodes.heads(W[i] @ Q, i, axis=0).subs(Q, F[i]),
+        lambda: nodes.pairwise(lambda q, k: k.T @ TOTAL @ Q.T @ k, Q, K).subs(Q, F[i]),
+    ],
+)
+def test_a_free_index_is_not_captured(call: Callable[[], Any]) -> None:
+    with pytest.raises(SymbolClashError, match="i is two different symbols") as caught:
+        call()
+    assert "another letter" in str(caught.value)
+
+
+def test_an_index_is_captured_where_that_is_meant() -> None:
+    """A member is replaced for every index, and another letter stays free."""
+    replaced = nodes.sum_over(W[i].T @ F[i], i)
+    assert nodes.sum_over(W[i] @ F[i], i).xreplace({W[i]: W[i].T}) == replaced
+    assert TOTAL.subs(Q, F[j]) == nodes.sum_over(W[i] @ F[j], i)
+    assert TOTAL.subs(Q, F[j]).indices == (j,)
+    assert (W[i] @ Q).subs(Q, F[i]) == W[i] @ F[i]

@@ -13,6 +13,7 @@ from symattn.nodes.algebra import MatrixProduct
 from symattn.nodes.core import Node
 from symattn.nodes.sizes import Dim
 from symattn.proof.laws import LAWS
+from symattn.proof.results import SAME_INDEX_FORM
 from symattn.proof.steps import Step, derive, places_of, rewritten
 
 SIZES = {"d_k": 3, "d_v": 2, "n": 4, "m": 5, "d": 6}
@@ -273,3 +274,40 @@ def test_the_search_is_bounded() -> None:
         X, Y = sa.matrix(f"X_{k}", d, d), sa.matrix(f"Y_{k}", d, d)
         product, reordered = product @ (X + Y), reordered @ (Y + X)
     assert derive(product, reordered + reordered) is None
+
+
+# A proof of two steps, and what somebody may have written into it.
+
+SUM = sa.prove((P + R).T, R.T + P.T)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"law": "no such law"},
+        {"law": "transpose of a product"},
+        {"place": (1,)},
+        {"place": (5, 5)},
+        {"part_before": P.T, "part_after": P.T},
+        {"part_before": R.T},
+        {"backwards": True},
+        {"reason": "because"},
+    ],
+    ids=str,
+)
+def test_a_proof_with_a_forged_step_is_no_proof(change: dict[str, object]) -> None:
+    assert [step.law for step in SUM.steps] == ["transpose of a sum", "order of terms"]
+    assert SUM.check()
+    first, second = SUM.steps
+    assert not replace(SUM, steps=(replace(first, **change), second)).check()  # type: ignore[arg-type]
+    assert not replace(SUM, steps=(first,)).check()
+    assert not replace(SUM, steps=()).check()
+
+
+@pytest.mark.parametrize("law", [SAME_INDEX_FORM, "order of terms", "sleight of hand"])
+@pytest.mark.parametrize("parts", [(P, R), (P, P)], ids=["unequal parts", "equal parts"])
+def test_no_step_leads_from_one_matrix_to_another(law: str, parts: tuple[Node, Node]) -> None:
+    step = Step(law, P, R, "", (), *parts)
+    assert not replace(SUM, lhs=P, rhs=R, steps=(step,)).check()
+    there_and_back = (Step(law, P.T, R.T, "", (0,), *parts), Step(law, R.T, P.T, "", (0,), *parts))
+    assert not replace(SUM, lhs=P.T, rhs=P.T, steps=there_and_back).check()

@@ -284,3 +284,9 @@ def test_what_is_no_score_is_refused(score: Any, error: type[Exception], words: 
     with pytest.raises(error) as caught:
         sa.attention(Q, K, V, score=score)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("bias", [type, lambda i: i, lambda i, j, w: i, lambda: 0])
+def test_a_bias_takes_two_positions(bias: Any) -> None:
+    with pytest.raises(sa.OperationRefusedError, match="a bias takes two positions"):
+        sa.attention(Q, K, V, bias=bias)

@@ -12,59 +12,23 @@ import numpy as np
 import pytest
 
 import symattn as sa
-from symattn.nodes.inputs import InputVector
 from symattn.variants import Formula
 from symattn.variants.catalogue import CATALOGUE
 from symattn.variants.layouts import BUILDERS
 from tests import loops
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
-
-NAMES = tuple(sa.formulas())
-SIZES = {"n": 8, "m": 9, "d_k": 5, "d_v": 7, "d": 10, "d_x": 11, "d_y": 12}
-SIZES |= {"d_q": 13, "d_a": 14, "d_s": 15, "d_h": 16}
-SIZES |= {"r": 2, "g": 3, "h": 4, "d_model": 4 * 5}
-SCALARS = {"c": 0.75, "tau": 0.4, "slope": -0.3}
-
-each_name = pytest.mark.parametrize("name", NAMES)
-each_layout = pytest.mark.parametrize("layout", ["column", "row"])
-
-
-def run_time(name: str) -> dict[str, Any]:
-    """What a formula is given by keyword: a size that no array has, the booleans of a mask."""
-    formula = sa.formula(name)
-    told = {tag for given in formula.inputs for tag in given.tags}
-    known: dict[str, Any] = {
-        mask.label: np.array([j != 2 for j in range(SIZES["m"])]) for mask in formula.masks
-    }
-    known |= {scalar.name: SCALARS[scalar.name] for scalar in formula.scalars}
-    sizes = {"w": 2, "h": SIZES["h"]}
-    return known | {tag: sizes[tag] for tag in formula.expr.tags if tag in sizes.keys() - told}
-
-
-def looped(name: str, arrays: dict[str, Array]) -> Array:
-    """The result of the loops, in column layout."""
-    return loops.CATALOGUE[name](*arrays.values(), **run_time(name))
-
-
-def turned(array: Array, symbol: Any, twins: dict[Any, Any]) -> Array:
-    """The array of the row layout: each matrix transposed that has a twin."""
-    labels = {twin.label for twin in twins}
-    return array.swapaxes(-1, -2) if symbol.label in labels else array
-
-
-def random_column_arrays(formula: Formula, seed: int) -> dict[str, Array]:
-    """Arrays for the column layout, by name."""
-    random = np.random.default_rng(seed)
-    return {
-        symbol.name: random.normal(
-            size=[
-                size.value(SIZES)
-                for size in (symbol.sizes[:1] if isinstance(symbol, InputVector) else symbol.sizes)
-            ]
-        )
-        for symbol in formula.inputs
-    }
+from tests.variants.points import (
+    NAMES,
+    PACKED,
+    SIZES,
+    Options,
+    each_layout,
+    each_name,
+    each_variant,
+    looped,
+    random_column_arrays,
+    run_time,
+    turned,
+)
 
 
 def test_every_entry_has_its_loops() -> None:
@@ -115,21 +79,22 @@ def test_layouts_are_proved_equal(name: str) -> None:
         assert proof.check()
 
 
-@each_name
+@each_variant
 @each_layout
-def test_the_other_layout_is_a_translation(name: str, layout: str) -> None:
-    formula = sa.formula(name, layout=layout)
-    other = sa.formula(name, layout="row" if layout == "column" else "column")
+def test_the_other_layout_is_a_translation(name: str, options: Options, layout: str) -> None:
+    formula = sa.formula(name, layout=layout, **options)
+    other = sa.formula(name, "row" if layout == "column" else "column", **options)
     translation = sa.translate(formula, to=other.layout)
     assert translation.proof.verdict == "proved"
     assert set(translation.expr.inputs()) == set(other.expr.inputs())
 
 
-@each_name
+@each_variant
 @each_layout
-def test_an_entry_is_complete(name: str, layout: str) -> None:
-    formula = sa.formula(name, layout=layout)
+def test_an_entry_is_complete(name: str, options: Options, layout: str) -> None:
+    formula = sa.formula(name, layout=layout, **options)
     assert (formula.name, formula.layout) == (name, layout)
+    assert dict(formula.options) == CATALOGUE[name].options | options
     assert formula.title
     assert "arXiv" in formula.source
     assert "section" in formula.source
@@ -140,7 +105,6 @@ def test_an_entry_is_complete(name: str, layout: str) -> None:
     assert formula.relations.text() == RELATIONS.get(name, "")
 
 
-PACKED = ("packed_multi_head", "packed_multi_head_cross")
 RELATIONS: dict[str, str] = dict.fromkeys(PACKED, "d_model = h*d_k")
 BIASES = {"b^Q", "b^K", "b^V", "b^O"}
 
@@ -156,28 +120,31 @@ SHARED = {
 }
 
 
-@each_name
-def test_twins_are_transposes_of_the_other_layout(name: str) -> None:
-    column, row = sa.formula(name), sa.formula(name, layout="row")
+@each_variant
+def test_twins_are_transposes_of_the_other_layout(name: str, options: Options) -> None:
+    column, row = (sa.formula(name, layout, **options) for layout in ("column", "row"))
     assert column.twins == row.twins
     for twin, form in row.twins.items():
         assert twin.source in row.inputs
         assert twin.sizes == form.sizes
         assert set(form.inputs()) <= set(column.inputs)
+    unused = set() if options.get("bias", True) else BIASES
     shared = set(row.inputs) - {twin.source for twin in row.twins}
     assert shared <= set(column.inputs)
-    assert {symbol.name for symbol in shared} == SHARED.get(name, set())
+    assert {symbol.name for symbol in shared} == SHARED.get(name, set()) - unused
 
 
 SEVERAL_HEADS = {"multi_head_attention", "multi_head_cross_attention", "grouped_query"}
 SEVERAL_HEADS |= {"packed_multi_head", "packed_multi_head_cross", "multi_query"}
 
 
-@each_name
+@each_variant
 @each_layout
 @pytest.mark.parametrize("preset", ["freshrimp", "vaswani"])
-def test_an_entry_prints_in_each_preset(name: str, layout: str, preset: str) -> None:
-    formula = sa.formula(name, layout=layout)
+def test_an_entry_prints_in_each_preset(
+    name: str, options: Options, layout: str, preset: str
+) -> None:
+    formula = sa.formula(name, layout=layout, **options)
     attention, score = formula.latex_signatures(preset)
     for latex in (sa.latex(formula.expr, preset=preset), attention, score):
         assert latex.count("{") == latex.count("}") > 0
@@ -189,10 +156,12 @@ def test_an_entry_prints_in_each_preset(name: str, layout: str, preset: str) -> 
     assert (r"\mathbf" in matrices) is (preset == "freshrimp")
 
 
-@each_name
+@each_variant
 @each_layout
-def test_the_scores_and_weights_are_where_they_are_said_to_be(name: str, layout: str) -> None:
-    formula = sa.formula(name, layout=layout)
+def test_the_scores_and_weights_are_where_they_are_said_to_be(
+    name: str, options: Options, layout: str
+) -> None:
+    formula = sa.formula(name, layout=layout, **options)
     axis = BUILDERS[layout].axis
     mask = formula.weights.mask
     assert formula.weights == sa.softmax(formula.scores, axis=axis, mask=mask)
@@ -202,11 +171,11 @@ def test_the_scores_and_weights_are_where_they_are_said_to_be(name: str, layout:
     assert key.shape[BUILDERS[layout].tokens] == keys
 
 
-@each_name
+@each_variant
 @each_layout
-def test_the_lines_make_the_formula(name: str, layout: str) -> None:
+def test_the_lines_make_the_formula(name: str, options: Options, layout: str) -> None:
     """Put back into each other, the lines of `.lines` are the formula."""
-    formula = sa.formula(name, layout=layout)
+    formula = sa.formula(name, layout=layout, **options)
     made: dict[Any, Any] = {}
     for label, line in formula.lines.items():
         whole = line.xreplace(made)
@@ -410,10 +379,10 @@ def test_a_formula_is_itself() -> None:
     assert sa.prove(scaled, sa.formula("scaled_dot_product").expr).verdict == "proved"
 
 
-@each_name
+@each_variant
 @each_layout
-def test_a_formula_survives_copying_and_pickling(name: str, layout: str) -> None:
-    formula = sa.formula(name, layout=layout)
+def test_a_formula_survives_copying_and_pickling(name: str, options: Options, layout: str) -> None:
+    formula = sa.formula(name, layout=layout, **options)
     for again in (copy.deepcopy(formula), pickle.loads(pickle.dumps(formula))):
         assert again == formula
         assert hash(again) == hash(formula)

@@ -10,7 +10,7 @@ import symattn as sa
 from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.names import identifier
 from tests import loops
-from tests.variants import test_catalogue
+from tests.variants import points
 from tests.views.points import (
     CATALOGUE,
     OPERATIONS,
@@ -73,8 +73,8 @@ def test_operations_in_batches(name: str) -> None:
 @pytest.mark.parametrize("name", sa.formulas())
 def test_catalogue_as_the_loops(name: str) -> None:
     formula = sa.formula(name)
-    arrays = test_catalogue.random_column_arrays(formula, seed=4)
-    known = test_catalogue.run_time(name)
+    arrays = points.random_column_arrays(formula, seed=4)
+    known = points.run_time(name)
     given = {identifier(label): array for label, array in arrays.items()}
     result = run(sa.einsum(formula), given | known)
     expected = loops.CATALOGUE[name](*arrays.values(), **known)
