@@ -234,7 +234,7 @@ def _verdict(outcome: Outcome) -> list[str]:
         steps = (step.law for proof in outcome.proofs.values() for step in proof.steps)
         laws = ", ".join(dict.fromkeys(steps)) or "both sides are written alike"
         return [paragraph(f"{verdict}: {plain(laws)}."), *_conditions(outcome.conditions)]
-    found = "\n\n".join(f"{label}: {proof.text()}" for label, proof in outcome.proofs.items())
+    found = "\n\n".join(f"{label}: {proof}" for label, proof in outcome.texts().items())
     lines = "\n".join(_broken(line, "    ") for line in found.splitlines())
     return [f"{verdict}.", folded("Numbers that refute it", fenced("text", lines))]
 

@@ -26,8 +26,8 @@ for stretch in (0, 1, 3, 9):
     assert np.allclose(answer, weights @ candidates)
 assert weights[0, 1] > 0.999, "nearly the second candidate alone"
 
-# It is attention with one query, and each of n queries is answered as if it were alone.
-for name in ("three_steps_are_attention_with_one_query", "a_query_is_answered_alone"):
+# It is attention with one query, and each of n queries takes the same three steps.
+for name in ("three_steps_are_attention_with_one_query", "each_query_takes_three_steps"):
     theorem = sa.theorem(name)
     print(f"\n{theorem.prove().verdict}: {theorem.statement}")
     assert theorem.prove()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
 from symattn.cli.printing import columns, display, paragraph, print_json, section
@@ -39,16 +41,15 @@ def show_theorem(name: str, *, preset: str | None, language: str, as_json: bool)
             {
                 "label": equation.label,
                 "text": equation.text(preset),
-                **proof_as_data(outcome.proofs[equation.label]),
+                **proof_as_data(outcome.proofs[equation.label], equation.printed_in(preset)),
             }
             for equation in claim.equations
         ]
         latex = claim.latex(preset)
         print_json({**_as_data(outcome), "latex": latex, "proofs": equations})
     elif language == "latex":
-        proofs = outcome.latex(preset).items()
         click.echo(f"% {claim.title} ({claim.name}): {outcome.verdict}\n% {claim.statement}")
-        click.echo("\n".join([display(claim.latex(preset)), *(display(p, n) for n, p in proofs)]))
+        click.echo("\n".join([display(claim.latex(preset)), *_as_latex(outcome, preset)]))
     else:
         click.echo("\n\n".join(_as_text(claim, outcome, preset)))
     return bool(outcome)
@@ -59,10 +60,20 @@ def _as_text(claim: Claim, outcome: Outcome, preset: str | None) -> list[str]:
     words += [f"Source: {claim.source}"] if claim.source else []
     head = "\n".join([f"{claim.title}  ({claim.name})", *map(paragraph, words)])
     proofs = (
-        section(f"{label[:1].upper()}{label[1:]}", proof.text(preset).splitlines())
-        for label, proof in outcome.proofs.items()
+        section(f"{label[:1].upper()}{label[1:]}", proof.splitlines())
+        for label, proof in outcome.texts(preset).items()
     )
     return [head, *proofs]
+
+
+def _as_latex(outcome: Outcome, preset: str | None) -> Iterator[str]:
+    """Return each derivation as a display; what is not proved is numbers or reasons, no formula."""
+    proofs, texts = outcome.latex(preset), outcome.texts(preset)
+    for label, proof in outcome.proofs.items():
+        if proof:
+            yield display(proofs[label], label)
+        else:
+            yield "\n".join(f"% {line}" for line in [label, *texts[label].splitlines()])
 
 
 def _table(outcomes: list[Outcome]) -> list[str]:

@@ -26,9 +26,9 @@ def prove_formulas(left: str, right: str, *, as_json: bool) -> bool:
     return bool(result)
 
 
-def proof_as_data(result: Proof) -> dict[str, object]:
+def proof_as_data(result: Proof, preset: Preset | str | None = None) -> dict[str, object]:
     """Return a proof or a counterexample as data."""
-    preset = chosen_preset(None, result.lhs)
+    preset = chosen_preset(preset, result.lhs)
     data: dict[str, object] = {
         "verdict": result.verdict,
         "claim": f"{text(result.lhs, preset)} = {text(result.rhs, preset)}",

@@ -63,7 +63,11 @@ def test_a_theorem_is_shown_with_its_proofs() -> None:
     assert claim.title in shown
     assert found["source"] == claim.source
     assert found["latex"] == claim.latex()
-    assert [proof["label"] for proof in found["proofs"]] == ["column", "row"]
+    assert [proof["label"] for proof in found["proofs"]] == [
+        f"{layout}, {around}"
+        for layout in ("column", "row")
+        for around in ("nothing around", "others before", "others after", "others around")
+    ]
     for proof, equation in zip(found["proofs"], claim.equations, strict=True):
         assert proof["text"] == equation.text()
         assert proof["verdict"] == "proved"
@@ -86,6 +90,30 @@ def test_a_theorem_in_latex(preset: str) -> None:
     shown = call("theorem", name, "--format", "latex", "--preset", preset).stdout
     assert sa.theorem(name).latex(preset) in shown
     assert shown.count(r"\[") == shown.count(r"\]") == 3
+
+
+def test_a_false_claim_in_latex_is_one_inequality_each_and_numbers() -> None:
+    name = "softmax_over_the_queries"
+    shown = call("theorem", name, "--format", "latex", status=1).stdout
+    assert shown.count(r"\neq") == 2
+    assert shown.count(r"\[") == shown.count(r"\]") == 1
+    assert all(line.startswith("%") for line in shown.partition(r"\]")[2].splitlines() if line)
+    assert shown.count("% refuted") == shown.count("%   entry (") == 2
+    assert "% column\n" in shown
+    assert "% row\n" in shown
+
+
+def test_a_wrong_axis_is_printed_in_the_glyphs_of_its_layout() -> None:
+    name = "softmax_over_the_queries"
+    shown, found = call("theorem", name, status=1).stdout, data("theorem", name, status=1)
+    assert "left   V Softmax_rows(KᵀQ / √d_k)\n    right  V Softmax(KᵀQ / √d_k)" in shown
+    assert "left   softmax_columns(Q Kᵀ / √d_k) V\n    right  softmax(Q Kᵀ / √d_k) V" in shown
+    assert [proof["claim"] for proof in found["proofs"]] == [
+        "V Softmax_rows(KᵀQ / √d_k) = V Softmax(KᵀQ / √d_k)",
+        "softmax_columns(Q Kᵀ / √d_k) V = softmax(Q Kᵀ / √d_k) V",
+    ]
+    columns = call("theorem", name, "--preset", "freshrimp", status=1).stdout
+    assert "right  Softmax_rows(Q Kᵀ / √d_k) V" in columns
 
 
 def test_wrong_calls() -> None:

@@ -96,8 +96,16 @@ def test_f40_heads_of_a_group_share_keys_and_values() -> None:
     X = sa.matrix("X", n, d_model)
     alone = whole.subs({m: n}).xreplace({s.subs({m: n}): X for s in (Q, K, V)})
     equal(alone @ W_O, catalogue.expr)
-    tiled = sa.heads(sa.heads(head_i, a, axis=1), b, axis=1)
-    different(whole, tiled)
+    # The keys of group i mod g for those of ⌊i/r⌋: head i = b·g + a, with the queries of head i.
+    packed = sa.matrix("W^Q", d_model, g * r * d_k)
+
+    def served(outer: Any, inner: Any) -> Any:
+        W_i = sa.head(sa.head(packed, outer, axis=1), inner, axis=1)
+        each = attention(Q @ W_i, K @ W_K[a], V @ W_V[a])
+        return sa.heads(sa.heads(each, inner, axis=1), outer, axis=1)
+
+    equal(served(a, b), whole.xreplace({W_Q[a, b]: sa.head(sa.head(packed, a, axis=1), b, axis=1)}))
+    different(served(a, b), served(b, a))
 
     def by_hand(q: Any, k: Any, v: Any, w_q: Any, w_k: Any, w_v: Any) -> Any:
         per_head = w_q.reshape(-1, *w_q.shape[2:])
@@ -174,9 +182,12 @@ def test_f46_a_head_of_an_array() -> None:
     assert whole.shape == (seq_len, d_k * g * r)
     printed(whole)
     equal(sa.heads(sa.heads(Q_h, b, axis=1), a, axis=1), Q)
-    # h mod g in place of ⌊h/r⌋ takes the queries of other heads.
-    tiled = sa.head(sa.head(Q, b, axis=1), a, axis=1)
-    different(tiled, Q_h)
+    # h mod g in place of ⌊h/r⌋: h = b·g + a, with the queries of head h and the keys of another.
+    Q_tiled = sa.head(sa.head(Q, b, axis=1), a, axis=1)
+    equal(sa.heads(sa.heads(Q_tiled, a, axis=1), b, axis=1), Q)
+    weights = sa.softmax(Q_tiled @ sa.head(K, a, axis=1).T / sa.sqrt(d_k), axis=1)
+    out_tiled = weights @ sa.head(V, a, axis=1)
+    different(whole, sa.heads(sa.heads(out_tiled, a, axis=1), b, axis=1))
 
     def by_hand(q: Any, k: Any, v: Any, g: int) -> Any:
         q, k, v = q.reshape(5, 6, 4), k.reshape(5, g, 4), v.reshape(5, g, 4)

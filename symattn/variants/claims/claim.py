@@ -60,7 +60,7 @@ class Equation:
 
     def text(self, preset: Preset | str | None = None, sign: str = "=") -> str:
         """Return the equation as text, and what it takes for granted."""
-        chosen = self._preset(preset)
+        chosen = self.printed_in(preset)
         left, right = (text(side, chosen) for side in self.sides)
         remark = self._remark(text)
         return f"{left} {sign} {right}" + (f", with {remark}" if remark else "")
@@ -71,14 +71,14 @@ class Equation:
         def inline(symbol: Node) -> str:
             return f"${latex(symbol, preset, dialect=dialect)}$"
 
-        chosen = self._preset(preset)
+        chosen = self.printed_in(preset)
         left, right = (latex(side, chosen, dialect=dialect) for side in self.sides)
         label = self.label.replace("_", " ")  # a name of the catalogue has no subscripts
         reason = ", with ".join(filter(None, (label, self._remark(inline))))
         return left, right, reason
 
-    def _preset(self, preset: Preset | str | None) -> Preset | str | None:
-        """Return the preset of both sides: a softmax along the wrong axis is no other layout."""
+    def printed_in(self, preset: Preset | str | None) -> Preset | str | None:
+        """Return the preset asked for, or that of the layout: a wrong axis is no other layout."""
         return preset_of(self.layout) if preset is None and self.layout else preset
 
     def _remark(self, write: Callable[[Node], str]) -> str:
@@ -194,14 +194,27 @@ class Outcome:
 
     def text(self, preset: Preset | str | None = None) -> str:
         """Return every proof or counterexample as text, under the label of its equation."""
-        parts = (f"{label}: {proof.text(preset)}" for label, proof in self.proofs.items())
+        parts = (f"{label}: {proof}" for label, proof in self.texts(preset).items())
         return "\n".join([f"{self.claim.title}: {self.verdict}", *parts])
+
+    def texts(self, preset: Preset | str | None = None) -> dict[str, str]:
+        """Return every proof or counterexample as text, by the label of its equation."""
+        chosen = self._presets(preset)
+        return {label: proof.text(chosen[label]) for label, proof in self.proofs.items()}
 
     def latex(
         self, preset: Preset | str | None = None, *, dialect: str = "latex"
     ) -> dict[str, str]:
         """Return every derivation in LaTeX, by the label of its equation."""
-        return {name: proof.latex(preset, dialect=dialect) for name, proof in self.proofs.items()}
+        chosen = self._presets(preset)
+        return {
+            label: proof.latex(chosen[label], dialect=dialect)
+            for label, proof in self.proofs.items()
+        }
+
+    def _presets(self, preset: Preset | str | None) -> dict[str, Preset | str | None]:
+        """Return the preset of each equation by its label: proofs look as the claim does."""
+        return {each.label: each.printed_in(preset) for each in self.claim.equations}
 
     def __repr__(self) -> str:
         return self.text()

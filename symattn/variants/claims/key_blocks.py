@@ -7,14 +7,15 @@ both on one shift and adds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from symattn.nodes import Node, dims, exp, hadamard, log, prefix, reciprocal, sqrt
+from symattn.nodes import Node, dims, exp, hadamard, head, index, log, prefix, reciprocal, sqrt
+from symattn.variants.catalogue import formula
 from symattn.variants.claims.claim import Claim
-from symattn.variants.claims.written import Sides, Written, d_k, d_v, in_both, n
+from symattn.variants.claims.written import Sides, Written, d, d_k, d_v, in_both, m, n
 
-m_1, m_2, n_1, n_2 = dims("m_1 m_2 n_1 n_2")
+m_1, m_2 = dims("m_1 m_2")
 
 _ONLINE = (
     "Milakov and Gimelshein 2018, Online normalizer calculation for softmax, arXiv 1805.02867, "
@@ -88,18 +89,56 @@ def _associative(at: Written) -> Iterator[Sides]:
     yield "values", left.o, right.o
 
 
+# Sizes are 1 or more, so that a swap with nothing before it, or after it, stands by itself.
+# Blocks that are the whole sequence only turn it round; with others around them, blocks of one
+# token are any two neighbours, and swaps of neighbours make up every permutation.
+_SWAPS = {
+    "nothing around": ((1, 2), (2, 1)),
+    "others before": ((1, 2, 3), (1, 3, 2)),
+    "others after": ((1, 2, 3), (2, 1, 3)),
+    "others around": ((1, 2, 3, 4), (1, 3, 2, 4)),
+}
+
+
+def _blocks(at: Written, name: str, features: Any, counts: Sequence[Any]) -> dict[int, Node]:
+    """Return a matrix for each count of tokens, by its number."""
+    return {k: at.matrix(f"{name}_{k}", features, size) for k, size in enumerate(counts, 1)}
+
+
 def _keys_swapped(at: Written) -> Iterator[Sides]:
-    Q, (K_1, V_1, K_2, V_2) = at.operands()[0], keys_in_blocks(at)
-    swapped = at.attention(Q, at.beside(K_2, K_1), at.beside(V_2, V_1))
-    yield "", swapped, at.attention(Q, at.beside(K_1, K_2), at.beside(V_1, V_2))
+    Q, counts = at.operands()[0], dims("m_1 m_2 m_3 m_4")
+    K, V = _blocks(at, "K", d_k, counts), _blocks(at, "V", d_v, counts)
+
+    def over(order: Sequence[int]) -> Node:
+        keys, values = (at.beside(*(blocks[k] for k in order)) for blocks in (K, V))
+        return at.attention(Q, keys, values)
+
+    for label, (order, swapped) in _SWAPS.items():
+        yield label, over(swapped), over(order)
 
 
 def _queries_swapped(at: Written) -> Iterator[Sides]:
     _, K, V = at.operands()
-    Q_1, Q_2 = at.matrix("Q_1", d_k, n_1), at.matrix("Q_2", d_k, n_2)
-    one, two = at.attention(Q_1, K, V), at.attention(Q_2, K, V)
-    yield "in order", at.attention(at.beside(Q_1, Q_2), K, V), at.beside(one, two)
-    yield "swapped", at.attention(at.beside(Q_2, Q_1), K, V), at.beside(two, one)
+    Q = _blocks(at, "Q", d_k, dims("n_1 n_2 n_3 n_4"))
+    answer = {k: at.attention(Q_k, K, V) for k, Q_k in Q.items()}
+    in_order = _SWAPS["others around"][0]
+    orders = {"in order": in_order, **{label: swapped for label, (_, swapped) in _SWAPS.items()}}
+    for label, order in orders.items():
+        asked, answers = (at.beside(*(blocks[k] for k in order)) for blocks in (Q, answer))
+        yield label, at.attention(asked, K, V), answers
+
+
+def _three_steps_each(at: Written) -> Iterator[Sides]:
+    def of_query(tokens: Node) -> Node:
+        return head(tokens, index("i", n), axis=at.layout.tokens)
+
+    Q, K, V = at.operands()
+    yield "keys and values", of_query(at.attention(Q, K, V)), at.attention(of_query(Q), K, V)
+    Q, X = at.matrix("Q", d, n), at.matrix("X", d, m)
+    single = formula("single_query", at.layout.name)
+    q, candidates = single.operands[:2]
+    steps = single.expr.subs({n: m}).xreplace({q: of_query(Q), candidates.subs({n: m}): X})
+    yield "candidates", of_query(at.attention(Q, X, X, "dot")), steps
 
 
 def _query_alone(at: Written) -> Iterator[Sides]:
@@ -162,8 +201,9 @@ CLAIMS = (
         name="the_order_of_keys_is_free",
         title="Permuting keys and values together changes nothing",
         statement=(
-            "Swapping two blocks of keys, and their values with them, leaves attention as it is; "
-            "swaps of blocks make up every permutation."
+            "Swapping two neighbouring blocks of keys, and their values with them, leaves "
+            "attention as it is, whatever other keys stand before and after; such swaps make up "
+            "every permutation."
         ),
         explanation="A query sums over the keys: without positions or masks it sees a set.",
         write=in_both(_keys_swapped),
@@ -172,8 +212,9 @@ CLAIMS = (
         name="the_order_of_queries_is_that_of_outputs",
         title="Permuting queries permutes the output",
         statement=(
-            "Each block of queries is answered by itself, so swapping two blocks of queries swaps "
-            "their outputs; swaps of blocks make up every permutation."
+            "Each block of queries is answered by itself, so swapping two neighbouring blocks of "
+            "queries, with others before and after, swaps their outputs; such swaps make up every "
+            "permutation."
         ),
         explanation="Queries meet keys only: no query sees another.",
         write=in_both(_queries_swapped),
@@ -187,6 +228,19 @@ CLAIMS = (
             "output (a row, in row layout) is the three steps for one query."
         ),
         write=in_both(_query_alone),
+    ),
+    Claim(
+        name="each_query_takes_three_steps",
+        title="Every query takes the three steps",
+        statement=(
+            "Column i of the output (row i, in row layout) is the answer to query i alone: inner "
+            "products with the keys, a softmax, and the weighted sum of the values."
+        ),
+        explanation=(
+            "Scores, softmax and weighted sum are made column by column, so n queries are the "
+            "same three steps n times over."
+        ),
+        write=in_both(_three_steps_each),
     ),
     Claim(
         name="masked_keys_may_be_left_out",

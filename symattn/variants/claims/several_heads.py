@@ -20,7 +20,7 @@ from symattn.nodes import (
 from symattn.variants.attend import attend
 from symattn.variants.catalogue import formula
 from symattn.variants.claims.claim import Claim, Equation
-from symattn.variants.claims.written import Sides, Written, d_k, d_v, in_both, n
+from symattn.variants.claims.written import Sides, Written, d_k, d_v, in_both, m, n
 from symattn.variants.known import Formula
 from symattn.variants.layouts import BUILDERS, Layout
 from symattn.variants.scores import score_named
@@ -125,11 +125,19 @@ def _one_head(at: Written) -> Iterator[Sides]:
 
 
 def _tiled(at: Written) -> Iterator[Sides]:
-    grouped = formula("grouped_query", at.layout.name)
-    each = grouped.program["head"]
-    tiled = at.layout.stacked(at.layout.stacked(each, a), b)
-    W_O = next(symbol for symbol in grouped.expr.symbols() if symbol.label == "W^O")
-    yield "", grouped.expr, at.layout.project(W_O, tiled)
+    layout = at.layout
+    W_Q, X = at.matrix("W^Q", g * r * d_k, d_model), at.matrix("X", d_model, n)
+    K, V = layout.family("K", (g,), d_k, m)[a], layout.family("V", (g,), d_v, m)[a]
+
+    def head_at(outer: AxisIndex, inner: AxisIndex) -> Node:
+        """Return a head with the keys of group a: its queries are a block of a block of W^Q."""
+        weight = layout.part(layout.part(W_Q, outer), inner)
+        return at.attention(layout.project(weight, X), K, V)
+
+    # Both sides have the heads in one order, and head k the same queries: k = a·r + b, whose
+    # group is a = ⌊k/r⌋, and k = b·g + a, where a is k mod g.
+    repeated = layout.stacked(layout.stacked(head_at(a, b), b), a)
+    yield "", repeated, layout.stacked(layout.stacked(head_at(b, a), a), b)
 
 
 def _reshaped(at: Written) -> Iterator[Sides]:
@@ -214,11 +222,11 @@ CLAIMS = (
     ),
     Claim(
         name="groups_in_tile_order",
-        title="Head a·r + b uses the keys of group (a·r + b) mod g",
-        statement="Repeating the groups as a whole (tile) serves each head of a group its keys.",
+        title="Head k uses the keys of group k mod g",
+        statement="Repeating all g groups r times (tile) gives each of the g·r heads its keys.",
         explanation=(
-            "Heads of one group are neighbours: their keys are repeated one by one (repeat), not "
-            "all groups over and over (tile)."
+            "Heads of one group are neighbours, k = a·r + b uses group a = ⌊k/r⌋: each group is "
+            "repeated by itself (repeat), not all of them over and over (tile)."
         ),
         write=in_both(_tiled),
         expected="refuted",

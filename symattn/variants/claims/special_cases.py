@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symattn.nodes import causal, exp, hadamard, reciprocal, window
+from symattn.nodes import causal, exp, hadamard, prefix, reciprocal, window
 from symattn.variants.catalogue import formula, formulas
 from symattn.variants.claims.claim import Claim, Equation
 from symattn.variants.claims.written import Sides, Written, d, d_k, d_v, in_both, n
@@ -59,8 +59,12 @@ def _one_source() -> Iterator[Equation]:
 def _one_key(at: Written) -> Iterator[Sides]:
     Q, k, v = at.matrix("Q", d_k, n), at.matrix("k", d_k, 1), at.matrix("v", d_v, 1)
     yield "one key", at.attention(Q, k, v), at.product(v, at.ones(1, n))
+    _, K, V = at.operands()
+    keys, values = at.beside(k, K), at.beside(v, V)
+    first = at.attention(Q, keys, values, mask=prefix(1))
+    yield "the first of many", first, at.product(v, at.ones(1, n))
     Q, K, V = at.operands(keys=n)
-    yield "one allowed key", at.attention(Q, K, V, mask=window(1)), V
+    yield "its own of many", at.attention(Q, K, V, mask=window(1)), V
 
 
 def _decoding(at: Written) -> Iterator[Sides]:
@@ -78,7 +82,7 @@ CLAIMS = (
             "Inner products of a query with n candidates, a softmax, and the weighted sum of the "
             "candidates are attention with one query whose keys and values are the candidates."
         ),
-        explanation="With many queries each is answered so: see a_query_is_answered_alone.",
+        explanation="With many queries each is answered so: see each_query_takes_three_steps.",
         source=f"{_BAHDANAU}, with the inner product as the score",
         write=in_both(_three_steps),
     ),
