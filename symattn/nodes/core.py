@@ -173,6 +173,7 @@ class Node(Operators, WrittenExpr):
     has_minus_infinity: bool
     """Whether it holds an additive mask that no softmax and no exp has taken up."""
     _scalars: frozenset[Scalar]
+    _matrices: tuple[Node, ...]
 
     def __new__(cls, *args: Any) -> Self:
         given = Relations()
@@ -191,6 +192,7 @@ class Node(Operators, WrittenExpr):
         extra = (Given.of(agreement.needed),) if agreement.needed else ()
         node = super().__new__(cls, *cls._flat(operands), *extra)
         node.sizes = sizes
+        node._matrices = tuple(argument for argument in node.args if isinstance(argument, Node))
         # Taken while the operands' own hashes are known: later it would recurse through them.
         hash(node)
         node.given = agreement.needed
@@ -273,7 +275,7 @@ class Node(Operators, WrittenExpr):
     @property
     def matrices(self) -> tuple[Node, ...]:
         """The matrix operands, in order."""
-        return tuple(argument for argument in self.args if isinstance(argument, Node))
+        return self._matrices
 
     @property
     def shape(self) -> tuple[sympy.Expr, sympy.Expr]:

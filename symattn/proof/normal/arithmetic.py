@@ -105,9 +105,12 @@ class Arithmetic(Atoms):
     ) -> None:
         """Add a multiple of a polynomial to one that is being built."""
         for monomial, coefficient in polynomial.items():
-            total = result.get(monomial, 0) + coefficient * factor
+            # Fractions are slow, and most sums have one term, most factors are one.
+            total = coefficient if factor is ONE else coefficient * factor
+            if monomial in result:
+                total += result[monomial]
             if total:
-                result[monomial] = Fraction(total)
+                result[monomial] = total
             else:
                 result.pop(monomial, None)
         if len(result) > MOST_MONOMIALS:
@@ -115,6 +118,8 @@ class Arithmetic(Atoms):
 
     def scale(self, polynomial: Polynomial, factor: Fraction) -> Polynomial:
         """Return the polynomial times a constant."""
+        if factor == 1:
+            return dict(polynomial)
         return {m: c * factor for m, c in polynomial.items()} if factor else {}
 
     def multiply(self, left: Polynomial, right: Polynomial) -> Polynomial:
@@ -132,8 +137,10 @@ class Arithmetic(Atoms):
         coefficient = ONE
         for (base, args), power in factors:
             args, sign = self._least(base, args, power)
-            coefficient *= sign
-            powers[base, args] = powers.get((base, args), Fraction(0)) + power
+            if sign != 1:
+                coefficient *= sign
+            key = base, args
+            powers[key] = powers[key] + power if key in powers else power
         opened: list[Polynomial] = []
         for key, power in list(powers.items()):
             kind = self.bases[key[0]].kind
