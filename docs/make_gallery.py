@@ -42,6 +42,10 @@ LEGEND = (
     "Need*. A matrix of $`M^{n \\times m}`$ has n rows and m columns of real numbers. Softmax of a "
     "matrix is that of each column in column layout, and that of each row in row layout:"
 )
+LAST_LINE = (
+    "A proof that both layouts say the same starts from the transpose of the column layout, in its "
+    "glyphs. Its last line is the formula of the row layout, in the glyphs of that layout."
+)
 
 
 # Markdown.
@@ -334,6 +338,7 @@ def index_page() -> str:
         "## Notation",
         paragraph(LEGEND),
         *softmaxes,
+        paragraph(LAST_LINE),
         "These pages are made by [make_gallery.py](../make_gallery.py).",
     )
 

@@ -27,8 +27,6 @@ INLINE = re.compile(r"\$`(.*?)`\$")
 FENCED = re.compile(r"^```\w+\n.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 
-# Formulas that some view does not cover yet.
-
 
 @cache
 def made() -> dict[str, str]:

@@ -9,37 +9,19 @@ positions: ``q_t^{(i)}`` is column t of the queries of head i.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-from symattn.meaning.form import Entry, Form, Index, Place
+from symattn.meaning.form import Entry, Form, Index
 from symattn.notation.dialects import dialect_named
 from symattn.notation.glyphs import latex_name, latex_script, text_name
 from symattn.notation.index_forms import EntryLatexPrinter, EntryRules, EntryTextPrinter
 from symattn.notation.names import parse_name
 from symattn.notation.presets import Preset
 from symattn.notation.printer import Written
-from symattn.notation.rows import Binding, Kind, Notation, Printable, PrintableMask
+from symattn.notation.rewritten import Reading
+from symattn.notation.rows import Binding, Kind, Printable
 from symattn.tags import Size
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """A part of a formula that is read at an index, for printers.
-
-    ``at`` is where a named matrix is read, if this is a row or a column of one; that of a member of
-    a family has the indices of the member too (``running``).
-    """
-
-    notation: Notation
-    sizes: tuple[Size, Size]
-    parts: tuple[Printable | Form, ...] = ()
-    label: str = ""
-    axis: int | None = None
-    mask: PrintableMask | None = None
-    at: Place = ()
-    running: tuple[tuple[str, Size], ...] = ()
 
 
 def is_capital(label: str) -> bool:

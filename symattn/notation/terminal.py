@@ -15,6 +15,7 @@ from symattn.notation.glyphs import SUPERSCRIPTS, text_name
 from symattn.notation.names import check_name, member_name
 from symattn.notation.presets import PRESETS, Preset, chosen_preset
 from symattn.notation.printer import Written, member_of_heads
+from symattn.notation.rewritten import is_number, quotient_of_numbers, score_and_pairs
 from symattn.notation.rows import Binding, NamedLines, Printable, Titled
 from symattn.tags import Size
 
@@ -121,6 +122,8 @@ class TextPrinter(ConditionRules):
     # The rules.
 
     def hadamard(self, node: Printable) -> Written:
+        if is_number(node):
+            return self.write(quotient_of_numbers(node.parts))
         factors = [self.inside(part, Binding.PRODUCT).text for part in node.parts]
         return Written(" ∘ ".join(factors), Binding.HADAMARD)
 
@@ -165,8 +168,10 @@ class TextPrinter(ConditionRules):
             if node.axis == 0:
                 return Written(f"[{first}; …; {last}]", Binding.ATOM)
             return Written(f"Concat({first}, …, {last})", Binding.APPLICATION)
-        bounds = f"_{{{self.letter(index)}=1..{self.size(count).text}{self._said(node)}}}"
-        return Written(f"Concat{bounds}({self.write(node.parts[0]).text})", Binding.APPLICATION)
+        bounds = f"_{{{self.letter(index)}=1..{self.size(count).text}}}"
+        said = self._said(node)
+        inside = f"({self.write(node.parts[0]).text})" + (f"_{said}" if said else "")
+        return Written(f"Concat{bounds}{inside}", Binding.APPLICATION)
 
     def _numbered(self, member: Printable, numbers: Mapping[str, str]) -> str:
         letters = [numbers.get(name, self.letter(name)) for name, _ in member.running]
@@ -181,22 +186,26 @@ class TextPrinter(ConditionRules):
     def head(self, node: Printable) -> Written:
         ((index, _),) = node.running
         base = self.block_of(node.parts[0]).text
-        return Written(f"{base}^{{({self.letter(index)}){self._said(node)}}}", Binding.POWER)
+        said = self._said(node)
+        script = f"({self.letter(index)})" + (f", {said}" if said else "")
+        return Written(f"{base}^{{{script}}}", Binding.POWER)
 
     def _said(self, node: Printable) -> str:
         """Say along what heads lie, where that is not along the features of the layout."""
         lies_as_expected = node.axis == self.preset.axis or any(s.is_one for s in node.sizes)
-        return "" if lies_as_expected else f", {LINES[1 - (node.axis or 0)]}"
+        return "" if lies_as_expected else LINES[1 - (node.axis or 0)]
 
     def reshape(self, node: Printable) -> Written:
         inner = self.write(node.parts[0]).text
         return Written(f"reshape_{{{text_sizes(node.sizes)}}}({inner})", Binding.APPLICATION)
 
     def pairs(self, node: Printable) -> Written:
-        score, *names = (self.write(part).text for part in node.parts)
-        query, key = (f"{names[k]} ∈ {names[k + 2]}" for k in (0, 1))
-        pair = (query, key) if node.axis == 0 else (key, query)
-        return Written(f"[{score}]_{{{', '.join(pair)}}}", Binding.ATOM)
+        score, pairs = score_and_pairs(node)
+        written = self.write(score)
+        if not pairs:
+            return written
+        stand = (f"{self.write(one).text} ∈ {self.write(data).text}" for one, data in pairs)
+        return Written(f"[{written.text}]_{{{', '.join(stand)}}}", Binding.ATOM)
 
     def positions(self, node: Printable) -> Written:
         number, names = self.positioned(node)

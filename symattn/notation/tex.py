@@ -6,6 +6,7 @@ One rule a kind of writing; the glyphs come from a preset, what a renderer refus
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from symattn.notation.glyphs import latex_name, latex_script, product
 from symattn.notation.names import check_name, member_name, parse_name
 from symattn.notation.presets import Preset, chosen_preset
 from symattn.notation.printer import Written, member_of_heads
+from symattn.notation.rewritten import is_number, quotient_of_numbers, score_and_pairs
 from symattn.notation.rows import Binding, Kind, NamedLines, Printable, Titled
 from symattn.tags import Size
 
@@ -198,6 +200,8 @@ class LatexPrinter(ConditionRules):
         return Written(*latex_name(node.label, self.preset, bold=self.preset.bold))
 
     def hadamard(self, node: Printable) -> Written:
+        if is_number(node):
+            return self.write(quotient_of_numbers(node.parts))
         factors = [self.inside(part, Binding.PRODUCT) for part in node.parts]
         text = r" \circ ".join(factor.text for factor in factors)
         return Written(text, Binding.HADAMARD, any(factor.tall for factor in factors))
@@ -254,18 +258,20 @@ class LatexPrinter(ConditionRules):
                 )
             inside = Written(rf"{first}, \ldots, {last}", Binding.SUM)
             return self.called(r"\mathrm{Concat}", inside, self.preset.gap)
-        label = r"\mathrm{Concat}" + self._bounds(index, count, self._said(node))
-        return self.called(label, self.write(node.parts[0]), self.preset.gap)
+        label = r"\mathrm{Concat}" + self._bounds(index, count)
+        called = self.called(label, self.write(node.parts[0]), self.preset.gap)
+        said = self._said(node)  # after the parentheses: the index alone has bounds
+        below = latex_script("_", said, self.preset) if said else ""
+        return replace(called, text=called.text + below)
 
     def _said(self, node: Printable) -> str:
         """Say along what heads lie, where that is not along the features of the layout."""
         lies_as_expected = node.axis == self.preset.axis or any(s.is_one for s in node.sizes)
         return "" if lies_as_expected else LINES[1 - (node.axis or 0)]
 
-    def _bounds(self, index: str, count: Size, said: str = "") -> str:
-        below = f"{self.letter(index)}=1" + (rf",\, {said}" if said else "")
+    def _bounds(self, index: str, count: Size) -> str:
         above = latex_script("^", self.size(count).text, self.preset)
-        return latex_script("_", below, self.preset) + above
+        return latex_script("_", f"{self.letter(index)}=1", self.preset) + above
 
     def sum_over(self, node: Printable) -> Written:
         ((index, count),) = node.running
@@ -287,11 +293,12 @@ class LatexPrinter(ConditionRules):
         return self.called(r"\mathrm{reshape}" + script, self.write(node.parts[0]), self.preset.gap)
 
     def pairs(self, node: Printable) -> Written:
-        score = self.write(node.parts[0])
-        names = [self.write(part).text for part in node.parts[1:]]
-        query, key = (rf"{names[k]} \in {names[k + 2]}" for k in (0, 1))
-        pair = (query, key) if node.axis == 0 else (key, query)
-        return self._bracketed(score, r",\, ".join(pair))
+        score, pairs = score_and_pairs(node)
+        written = self.write(score)
+        if not pairs:
+            return written
+        stand = (rf"{self.write(one).text} \in {self.write(data).text}" for one, data in pairs)
+        return self._bracketed(written, r",\, ".join(stand))
 
     def positions(self, node: Printable) -> Written:
         number, names = self.positioned(node)

@@ -26,13 +26,14 @@ from symattn.notation.code import brief
 from symattn.notation.conditions import names_in
 from symattn.notation.displays import latex_aligned
 from symattn.notation.presets import Preset, chosen_preset
-from symattn.notation.readings import Reading, ReadingRules, latex_printer, lowered, text_printer
+from symattn.notation.readings import ReadingRules, latex_printer, lowered, text_printer
+from symattn.notation.rewritten import Part, Reading
 from symattn.notation.rows import Binding, Kind, Notation, Printable
 from symattn.notation.terminal import text_sizes
 from symattn.notation.tex import latex_sizes
 from symattn.tags import Size
 from symattn.views.operands import as_steps, heads_in
-from symattn.views.vectors import Part, Vectors
+from symattn.views.vectors import Vectors
 from symattn.views.view import View
 from symattn.views.written_out import far_of, indices_shown
 
@@ -60,7 +61,10 @@ class _Attention:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line that is printed: what it defines, what that is, its shape, and a remark."""
+    """A line that is printed: what it defines, what that is, its shape, and a remark.
+
+    In a remark, what stands between ``$`` is in the printer's words.
+    """
 
     left: str
     right: str
@@ -102,7 +106,7 @@ class PerPosition(View):
         return "\n".join(
             f"{row.left.ljust(width)} = {row.right}"
             + (f"  ({text_sizes(row.shape).replace('×', ' × ')})" if row.shape else "")
-            + (f"  ({row.remark})" if row.remark else "")
+            + (f"  ({row.remark.replace('$', '')})" if row.remark else "")
             for row in rows
         )
 
@@ -128,9 +132,14 @@ class PerPosition(View):
         j = next(letter for letter in _KEY_LETTERS if letter not in {*self._taken, i})
         names = dict.fromkeys(self._query, i) | dict.fromkeys(self._key, j)
         printer.name_indices(names, self._taken | {i, j}, heads=self._heads)
-        rows = [_Row(printer.write(v).text, printer.write(m).text, m.sizes) for v, m in self._made]
-        heads = ",".join(self._heads[at] for at in self._each)
-        each = f"for each head {heads}" if heads else ""
+        letters = ",".join(printer.letter(self._heads[at]) for at in self._each)
+        each = f"for each head ${letters}$" if letters else ""
+        rows: list[_Row] = []
+        for vector, made in self._made:  # said where an index of the heads is met first
+            said, each = (each, "") if self._is_each_heads(vector) else ("", each)
+            rows.append(
+                _Row(printer.write(vector).text, printer.write(made).text, made.sizes, said)
+            )
         rows.append(_Row(self._pair(printer, "score"), printer.write(self._score).text, None, each))
         remark = "" if self._steps.softmax.mask is None else _NO_KEY
         rows.append(_Row(self._pair(printer, "a"), self._weight(printer, j), remark=remark))
@@ -149,6 +158,10 @@ class PerPosition(View):
             whole = printer.write(self._output(())).text
             rows.append(_Row(whole, brackets.format(stacked), self.program.result.sizes))
         return rows
+
+    def _is_each_heads(self, line: Reading) -> bool:
+        """Tell whether each head has a row or a column of its own."""
+        return bool(line.running) or any(index in self._each for index in line.at)
 
     def _read(self, name: str, key: Place | None = None) -> Entry:
         """Return a number of the pair, called by a name; each head has its own."""

@@ -9,22 +9,25 @@ Invariant: what a rule returns has the value of the row, column or entry that it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from symattn.meaning.form import ONE, Form, Place
 from symattn.nodes import Node
 from symattn.notation.conditions import names_in
-from symattn.notation.readings import Reading, is_capital, lowered
-from symattn.notation.rows import Binding, Kind, Notation, Printable
+from symattn.notation.readings import is_capital, lowered
+from symattn.notation.rewritten import (
+    Part,
+    Reading,
+    product_of_numbers,
+    quotient_of_numbers,
+    transposed,
+    with_vectors,
+)
+from symattn.notation.rows import Kind, Printable
 from symattn.tags import Size
 
-Part = Printable | Form
-
 _ONE = Size.of(1)
-_TRANSPOSE = Notation(Kind.TRANSPOSE, Binding.POWER)
-_PRODUCT = Notation(Kind.PRODUCT, Binding.PRODUCT)
-_FRACTION = Notation(Kind.FRACTION, Binding.PRODUCT)
 
 
 class Vectors:
@@ -62,15 +65,6 @@ def _sizes_of_line(node: Node, axis: int) -> tuple[Size, Size]:
     return (_ONE, node.sizes[1]) if axis == 0 else (node.sizes[0], _ONE)
 
 
-def _transposed(part: Printable) -> Printable:
-    """Return the transpose for printers, without two transposes in a row."""
-    if part.notation.kind is Kind.TRANSPOSE:
-        inner = part.parts[0]
-        assert not isinstance(inner, Form)
-        return inner
-    return Reading(_TRANSPOSE, (part.sizes[1], part.sizes[0]), (part,))
-
-
 # Lines: rules take a node, the axis that is read, and where.
 
 
@@ -88,7 +82,7 @@ def _line_of_symbol(read: Vectors, node: Node, axis: int, at: Place) -> Printabl
 
 def _line_of_transpose(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
     inner = read.line(node.matrices[0], 1 - axis, at)
-    return None if inner is None else _transposed(inner)
+    return None if inner is None else transposed(inner)
 
 
 def _line_of_product(read: Vectors, node: Node, axis: int, at: Place) -> Printable | None:
@@ -185,7 +179,7 @@ def _entry_of_product(read: Vectors, node: Node, row: Place, column: Place) -> P
         if first is None or last is None:
             return None
         parts[matrices[0]], parts[matrices[-1]] = first, last
-    return _times(_without_ones(parts))
+    return product_of_numbers(_without_ones(parts))
 
 
 def _entry_of_each(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
@@ -205,23 +199,12 @@ def _entry_of_head(read: Vectors, node: Node, row: Place, column: Place) -> Part
 
 def _entry_of_hadamard(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
     """Read a product entry by entry as one of numbers, with reciprocals below a line."""
-    above: list[Part] = []
-    below: list[Part] = []
-    for factor in node.matrices:
-        inverse = factor.notation.kind is Kind.FUNCTION and factor.label == "reciprocal"
-        inside = factor.matrices[0] if inverse else factor
-        (below if inverse else above).append(read.entry(inside, row, column))
-    return _over(_times(above), _times(below)) if below else _times(above)
+    return quotient_of_numbers(node.matrices, lambda factor: _entry_at(read, factor, row, column))
 
 
-def _times(factors: list[Part]) -> Part:
-    if not factors:
-        return ONE
-    return factors[0] if len(factors) == 1 else Reading(_PRODUCT, (_ONE, _ONE), tuple(factors))
-
-
-def _over(above: Part, below: Part) -> Part:
-    return Reading(_FRACTION, (_ONE, _ONE), (above, below))
+def _entry_at(read: Vectors, part: Printable, row: Place, column: Place) -> Part:
+    assert isinstance(part, Node)
+    return read.entry(part, row, column)
 
 
 def _entry_of_pairs(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:
@@ -235,29 +218,26 @@ def _entry_of_pairs(read: Vectors, node: Node, row: Place, column: Place) -> Par
         line = read.line(data, node.axis, at)
         if line is None:
             return None
-        vectors[vector.label] = line if node.axis == 1 else _transposed(line)
+        vectors[vector.label] = line if node.axis == 1 else transposed(line)
     assert isinstance(body, Node)
     return _with_vectors(read.entry(body, (), ()), vectors)
 
 
 def _with_vectors(part: Part, read: Mapping[str, Printable]) -> Part | None:
     """Return the score of one pair with its vectors in it, or None where it is read by entries."""
-    if isinstance(part, Form):
-        return None if set(names_in(part)) & set(read) else part
-    if part.notation.kind is Kind.SYMBOL:
-        return read.get(part.label, part)
-    if not part.parts:
-        return part
-    inside: list[Part] = []
-    for inner in part.parts:
-        changed = _with_vectors(inner, read)
-        if changed is None:
-            return None
-        inside.append(changed)
-    if part.notation.kind is Kind.TRANSPOSE and not isinstance(inside[0], Form):
-        return _transposed(inside[0])
-    own = part.label, part.axis, part.mask
-    return Reading(part.notation, part.sizes, tuple(inside), *own, running=part.running)
+    if any(set(names_in(form)) & set(read) for form in _forms_in(part)):
+        return None
+    return part if isinstance(part, Form) else with_vectors(part, read)
+
+
+def _forms_in(part: Part) -> Iterator[Form]:
+    pending = [part]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, Form):
+            yield inner
+        else:
+            pending.extend(inner.parts)
 
 
 def _entry_of_ones(read: Vectors, node: Node, row: Place, column: Place) -> Part | None:

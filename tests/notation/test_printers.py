@@ -185,9 +185,10 @@ TABLE: list[tuple[Any, str, str, str]] = [
     ),
     (  # the other order of heads
         sa.heads(sa.heads(G[j, i], j, axis=1), i, axis=1),
-        "Concat_{i=1..h, columns}(Concat(W^{(1,i)}_K, …, W^{(g,i)}_K))",
-        r"\mathrm{Concat}_{i=1,\, \text{columns}}^{h} "
-        r"(\mathrm{Concat} (\mathbf{W}_{K}^{(1,i)}, \ldots, \mathbf{W}_{K}^{(g,i)}))",
+        "Concat_{i=1..h}(Concat(W^{(1,i)}_K, …, W^{(g,i)}_K))_columns",
+        r"\mathrm{Concat}_{i=1}^{h} "
+        r"(\mathrm{Concat} (\mathbf{W}_{K}^{(1,i)}, \ldots, \mathbf{W}_{K}^{(g,i)}))"
+        r"_{\text{columns}}",
         r"\mathrm{Concat}_{i=1}^h(\mathrm{Concat}(W_K^{(1,i)}, \ldots, W_K^{(g,i)}))",
     ),
     (  # h times the same
@@ -195,14 +196,14 @@ TABLE: list[tuple[Any, str, str, str]] = [
         "Concat_{i=1..h}([W^Q_1; …; W^Q_h])",
         r"\mathrm{Concat}_{i=1}^{h} \left( "
         r"\begin{bmatrix} \mathbf{W}_{1}^{Q} \\ \vdots \\ \mathbf{W}_{h}^{Q} \end{bmatrix} \right)",
-        r"\mathrm{Concat}_{i=1,\, \text{rows}}^h"
-        r"\left(\begin{bmatrix} W_1^Q \\ \vdots \\ W_h^Q \end{bmatrix}\right)",
+        r"\mathrm{Concat}_{i=1}^h"
+        r"\left(\begin{bmatrix} W_1^Q \\ \vdots \\ W_h^Q \end{bmatrix}\right)_{\text{rows}}",
     ),
     (
         sa.heads(F[i] @ A, i, axis=0),
         "Concat_{i=1..h}(W^Q_i A)",
         r"\mathrm{Concat}_{i=1}^{h} (\mathbf{W}_{i}^{Q} \mathbf{A})",
-        r"\mathrm{Concat}_{i=1,\, \text{rows}}^h(W_i^QA)",
+        r"\mathrm{Concat}_{i=1}^h(W_i^QA)_{\text{rows}}",
     ),
     (
         sa.sum_over(F[i] + A, i) @ B - sa.sum_over(F[i] @ A, i),

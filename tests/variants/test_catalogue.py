@@ -6,6 +6,7 @@ index formulas: see `tests/loops.py`.
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -151,9 +152,34 @@ def test_an_entry_prints_in_each_preset(
         assert latex.count(r"\left") == latex.count(r"\right")
     called = "MultiHead" if name in SEVERAL_HEADS else "Attention"
     assert rf"\operatorname{{{called}}}: " in attention
-    assert score.startswith("f: ")
+    assert re.match(r"f_(\{.+?\}|i): " if name in SEVERAL_HEADS else "f: ", score)
+    assert (r"\ldots" in score) is (name in SEVERAL_HEADS)
     matrices = attention.replace(r"\mathbf{1}", "")  # ones are bold in every preset
     assert (r"\mathbf" in matrices) is (preset == "freshrimp")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "heads", "latex_heads"),
+    [
+        ("multi_head_attention", "f_i: ", ["i = 1, …, h"], r",\quad i = 1, \ldots, h"),
+        (
+            "grouped_query",
+            "f_{a,b}: ",
+            ["a = 1, …, g", "b = 1, …, r"],
+            r",\quad a = 1, \ldots, g,\quad b = 1, \ldots, r",
+        ),
+    ],
+)
+def test_each_head_has_a_score_function(
+    name: str, function: str, heads: list[str], latex_heads: str
+) -> None:
+    formula = sa.formula(name, layout="row")
+    score = formula.signatures()[1]
+    assert score.startswith(function)
+    assert score.endswith(f" / √d_k, {', '.join(heads)}")
+    latex = formula.score_signature
+    assert latex.startswith(function)
+    assert latex.endswith(r"\mathbb{R}^{n \times n}" + latex_heads)
 
 
 @each_variant
@@ -202,7 +228,7 @@ WRITTEN = {
     ("additive_bias", "column"): "V Softmax(KᵀQ / √d_k + B)",
     ("additive_bias", "row"): "softmax(QKᵀ / √d_k + B) V",
     ("single_query", "column"): "X softmax(Xᵀq)",
-    ("encoder_decoder_context", "column"): ("H softmax([vᵀ tanh(W_a q + U_a k)]_{k ∈ H, q ∈ s})"),
+    ("encoder_decoder_context", "column"): ("H softmax([vᵀ tanh(W_a s + U_a k)]_{k ∈ H})"),
     ("additive", "row"): "softmax([vᵀ tanh(W_a q + U_a k)]_{q ∈ Q, k ∈ K}) V",
     ("softcap", "row"): "softmax(c tanh((QKᵀ / √d_k) / c)) V",
     ("single_query", "row"): "softmax(qXᵀ) X",

@@ -136,10 +136,10 @@ def test_text() -> None:
 
 
 IN_HEADS = """\
-q_t^{(i)}        = W^Q_i x_t  (d_k × 1)
+q_t^{(i)}        = W^Q_i x_t  (d_k × 1)  (for each head i)
 k_j^{(i)}        = W^K_i x_j  (d_k × 1)
 v_j^{(i)}        = W^V_i x_j  (d_v × 1)
-score^{(i)}[t,j] = k_j^{(i)}·q_t^{(i)} / √d_k  (for each head i)
+score^{(i)}[t,j] = k_j^{(i)}·q_t^{(i)} / √d_k
 a^{(i)}[t,j]     = softmax_j(score^{(i)}[t,j]) = exp(score^{(i)}[t,j]) / \
 (Σ_{s=1}^n exp(score^{(i)}[t,s]))
 head_t^{(i)}     = Σ_{j=1}^n a^{(i)}[t,j] v_j^{(i)}  (d_v × 1)
@@ -153,9 +153,25 @@ def test_heads_are_told_above() -> None:
     assert "\\mathrm{head}_t^{(i)} &= \\sum_{j=1}^n a_{tj}^{(i)}V_j^{(i)} " in packed.latex()
     assert "W^O + (b^O)ᵀ  (1 × d_model)" in packed.text()
     groups = sa.per_position(sa.formula("grouped_query", layout="row"))
-    assert "score^{(a,b)}[i,j] = Q_i^{(a,b)} (K_j^{(a)})ᵀ / √d_k  (for each head a,b)" in str(
-        groups
-    )
+    assert "score^{(a,b)}[i,j] = Q_i^{(a,b)} (K_j^{(a)})ᵀ / √d_k\n" in str(groups)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "letters"),
+    [
+        ("multi_head_attention", "Q_t^{(i)}", "i"),
+        ("packed_multi_head", r"\mathrm{score}_{tj}^{(i)}", "i"),
+        ("grouped_query", "Q_i^{(a,b)}", "a,b"),
+    ],
+)
+def test_heads_are_named_on_the_first_line_that_has_them(
+    name: str, first: str, letters: str
+) -> None:
+    lines = sa.per_position(sa.formula(name, layout="row")).latex().splitlines()
+    at = next(k for k, line in enumerate(lines) if f"^{{({letters})}}" in line)
+    assert lines[at].startswith(first)
+    said = rf"&& \text{{(for each head }}{letters}\text{{)}}"
+    assert [k for k, line in enumerate(lines) if said in line] == [at]
 
 
 @pytest.mark.parametrize(("name", "layout"), HEADS)
