@@ -51,6 +51,7 @@ _SIZE_PROBLEMS: Mapping[str, str] = {
     "beyond": "{tag} is too large: {value}",
     "positive": "{tag} must be a positive integer, but is {value}",
     "non-negative": "{tag} must be a non-negative integer, but is {value}",
+    "at least": "{tag} must be an integer of at least {detail}, but is {value}",
     "integer": "{tag} must be an integer, but is {value}",
     "remainder": "{said} leaves a remainder: {detail}",
     "contradiction": "{size} = {value} from {where}, but {other_value} from {other_where}",

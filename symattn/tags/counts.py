@@ -20,7 +20,8 @@ def check_size(what: str, value: object, least: int | None = 1) -> int:
         ...
     symattn.errors.SizeError: n must be a positive integer, but is True
 
-    `least` is 1 for a declared size, 0 for one met at run time, None for any integer. Raises
+    `least` is 1 for a declared size, 0 for one met at run time, None for any integer, and more for
+    what counts something else. Raises
     `SizeError`, which names what was to be a size.
     """
     number = None
@@ -33,5 +34,7 @@ def check_size(what: str, value: object, least: int | None = 1) -> int:
             number = None
     if number is None or (least is not None and number < least):
         shown = value if isinstance(value, int | float | str) else f"a {type(value).__name__}"
-        raise SizeError(_PROBLEMS[least], tag=what, value=shown)
+        problem = _PROBLEMS.get(least, "at least")
+        detail = str(least) if problem == "at least" else None
+        raise SizeError(problem, tag=what, value=shown, detail=detail)
     return number
