@@ -3,6 +3,7 @@
 * `layouts`: tokens as columns or as rows, one table row each;
 * `scores`: score functions by name, written in both layouts;
 * `attend`: scores, softmax, output; the layout is read off the shapes;
+* `sources`: the papers, cited once;
 * `signatures`: the types of the attention function and of the score function;
 * `known`: `Formula`, what the catalogue gives; `attentions`, `head_entries`: the catalogue, as
   data; `catalogue`: by name;

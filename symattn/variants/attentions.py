@@ -19,6 +19,7 @@ from symattn.variants.known import Formula
 from symattn.variants.layouts import COLUMN, ROW, Layout
 from symattn.variants.scores import score_named, weights_of
 from symattn.variants.signatures import symbols_of
+from symattn.variants.sources import ALIBI, BAHDANAU, LUONG, VASWANI
 
 d, d_k, d_v, d_x, d_y, n, m = dims("d d_k d_v d_x d_y n m")
 d_q, d_s, d_h = dims("d_q d_s d_h")
@@ -146,16 +147,7 @@ class Entry:
         )
 
 
-_LUONG_PAPER = (
-    "Luong, Pham and Manning 2015, Effective Approaches to Attention-based Neural Machine "
-    "Translation, arXiv 1508.04025"
-)
-_LUONG = f"{_LUONG_PAPER}, section 3.1, the score after equation 7"
-_BAHDANAU = (
-    "Bahdanau, Cho and Bengio 2015, Neural Machine Translation by Jointly Learning to Align and "
-    "Translate, arXiv 1409.0473"
-)
-_VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762"
+_LUONG = f"{LUONG}, section 3.1, the score after equation 7"
 
 ENTRIES = (
     Entry(
@@ -173,13 +165,13 @@ ENTRIES = (
     Entry(
         name="scaled_dot_product",
         title="Scaled dot-product attention",
-        source=f"{_VASWANI}, section 3.2.1, equation 1",
+        source=f"{VASWANI}, section 3.2.1, equation 1",
         score="scaled_dot",
     ),
     Entry(
         name="additive",
         title="Additive attention (Bahdanau's alignment model)",
-        source=f"{_BAHDANAU}, section A.1.2: e_ij = v_aᵀ tanh(W_a s_(i-1) + U_a h_j)",
+        source=f"{BAHDANAU}, section A.1.2: e_ij = v_aᵀ tanh(W_a s_(i-1) + U_a h_j)",
         score="additive",
         origin=of_two_sizes,
     ),
@@ -193,7 +185,7 @@ ENTRIES = (
     Entry(
         name="location",
         title="Luong's location-based attention",
-        source=f"{_LUONG_PAPER}, section 3.1, equation 8",
+        source=f"{LUONG}, section 3.1, equation 8",
         score="location",
         origin=of_two_sizes,
     ),
@@ -218,10 +210,7 @@ ENTRIES = (
     Entry(
         name="alibi",
         title="Attention with linear biases (ALiBi), one head, without the causal mask",
-        source=(
-            "Press, Smith and Lewis 2021, Train Short, Test Long: Attention with Linear Biases, "
-            "arXiv 2108.12409, section 3"
-        ),
+        source=f"{ALIBI}, section 3",
         score="scaled_dot",
         bias=lambda i, j: -slope * (i - j),
     ),
@@ -238,35 +227,35 @@ ENTRIES = (
     Entry(
         name="single_query",
         title="One query and n candidates: inner products, softmax, weighted sum",
-        source=f"{_BAHDANAU}, section 3.1, equations 5 and 6, with the inner product as the score",
+        source=f"{BAHDANAU}, section 3.1, equations 5 and 6, with the inner product as the score",
         score="dot",
         origin=one_query,
     ),
     Entry(
         name="encoder_decoder_context",
         title="The context vector of an encoder-decoder: c_i = Σ_j α_ij h_j",
-        source=f"{_BAHDANAU}, section 3.1, equations 5 and 6; the score as in section A.1.2",
+        source=f"{BAHDANAU}, section 3.1, equations 5 and 6; the score as in section A.1.2",
         score="additive",
         origin=states,
     ),
     Entry(
         name="self_attention",
         title="Self-attention (intra-attention)",
-        source=f"{_VASWANI}, section 3.2.3, without the scale of its scores",
+        source=f"{VASWANI}, section 3.2.3, without the scale of its scores",
         score="dot",
         origin=from_one,
     ),
     Entry(
         name="cross_attention",
         title="Cross-attention (encoder-decoder attention)",
-        source=f"{_VASWANI}, section 3.2.3, without the scale of its scores",
+        source=f"{VASWANI}, section 3.2.3, without the scale of its scores",
         score="dot",
         origin=from_two,
     ),
     Entry(
         name="causal_self_attention",
         title="Causal self-attention",
-        source=f"{_VASWANI}, section 3.2.3, the decoder: illegal connections are masked out",
+        source=f"{VASWANI}, section 3.2.3, the decoder: illegal connections are masked out",
         score="scaled_dot",
         origin=from_one,
         mask=causal(),

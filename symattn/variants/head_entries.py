@@ -21,6 +21,7 @@ from symattn.variants.known import Formula, Input
 from symattn.variants.layouts import COLUMN, ROW, Layout
 from symattn.variants.scores import score_named
 from symattn.variants.signatures import symbols_of
+from symattn.variants.sources import GROUPED_QUERY, VASWANI
 
 d_model, d_k, d_v, d_x, d_y, h, g, r, n, m = dims("d_model d_k d_v d_x d_y h g r n m")
 
@@ -210,25 +211,23 @@ def _lines(layout: Layout, heads: HeadedAttention, data: Operands) -> tuple[Made
     return {**lines, "O": heads.output(stacked)}, stacked
 
 
-_VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762"
-
 HEAD_ENTRIES = (
     HeadsEntry(
         name="multi_head_attention",
         title="Multi-head self-attention",
-        source=f"{_VASWANI}, section 3.2.2, of queries, keys and values that are all X",
+        source=f"{VASWANI}, section 3.2.2, of queries, keys and values that are all X",
         heads=multi_head,
     ),
     HeadsEntry(
         name="multi_head_cross_attention",
         title="Multi-head cross-attention (encoder-decoder attention)",
-        source=f"{_VASWANI}, sections 3.2.2 and 3.2.3",
+        source=f"{VASWANI}, sections 3.2.2 and 3.2.3",
         heads=multi_head_cross,
     ),
     HeadsEntry(
         name="packed_multi_head",
         title="Multi-head self-attention with one weight for the projections of all heads",
-        source=f"{_VASWANI}, section 3.2.2, with d_model = h·d_k and d_v = d_k",
+        source=f"{VASWANI}, section 3.2.2, with d_model = h·d_k and d_v = d_k",
         heads=packed,
         relations=("d_model = h*d_k",),
         options={"bias": True},
@@ -236,7 +235,7 @@ HEAD_ENTRIES = (
     HeadsEntry(
         name="packed_multi_head_cross",
         title="Multi-head cross-attention with one weight for the projections of all heads",
-        source=f"{_VASWANI}, sections 3.2.2 and 3.2.3, with d_model = h·d_k and d_v = d_k",
+        source=f"{VASWANI}, sections 3.2.2 and 3.2.3, with d_model = h·d_k and d_v = d_k",
         heads=packed_cross,
         relations=("d_model = h*d_k",),
         options={"bias": True},
@@ -244,10 +243,7 @@ HEAD_ENTRIES = (
     HeadsEntry(
         name="grouped_query",
         title="Grouped-query attention: g groups of r heads, with keys and values for each group",
-        source=(
-            "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
-            "Multi-Head Checkpoints, arXiv 2305.13245, section 2.2"
-        ),
+        source=f"{GROUPED_QUERY}, section 2.2",
         heads=grouped_query,
     ),
     HeadsEntry(

@@ -19,12 +19,9 @@ from symattn.variants.claims.written import (
     n,
 )
 from symattn.variants.scores import SCORES
+from symattn.variants.sources import ALIBI, LUONG, VASWANI
 
-_VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762"
-_LUONG = (
-    "Luong, Pham and Manning 2015, Effective Approaches to Attention-based Neural Machine "
-    "Translation, arXiv 1508.04025, section 3.1"
-)
+_LUONG = f"{LUONG}, section 3.1"
 
 
 def _one_scale(at: Written) -> Iterator[Sides]:
@@ -117,7 +114,7 @@ CLAIMS = (
             "is dot-product attention of scaled queries."
         ),
         explanation="A score is linear in the query and in the key, so a number moves through it.",
-        source=f"{_VASWANI}, section 3.2.1, for the scale",
+        source=f"{VASWANI}, section 3.2.1, for the scale",
         write=in_both(_one_scale),
     ),
     Claim(
@@ -195,10 +192,7 @@ CLAIMS = (
         title="A linear bias needs only the positions of the keys",
         statement="The bias −slope·(i − j) of ALiBi gives the weights of the bias slope·j.",
         explanation="They differ by slope·i, which is the same for all keys of query i: a shift.",
-        source=(
-            "Press, Smith and Lewis 2021, Train Short, Test Long: Attention with Linear Biases, "
-            "arXiv 2108.12409, section 3, for the bias"
-        ),
+        source=f"{ALIBI}, section 3, for the bias",
         write=in_both(_key_positions),
     ),
     Claim(

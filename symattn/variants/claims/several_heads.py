@@ -24,16 +24,14 @@ from symattn.variants.claims.written import Sides, Written, d_k, d_v, in_both, m
 from symattn.variants.known import Formula
 from symattn.variants.layouts import BUILDERS, Layout
 from symattn.variants.scores import score_named
+from symattn.variants.sources import GROUPED_QUERY, VASWANI
 
 d_model, h, g, r = dims("d_model h g r")
 i, a, b = index("i", h), index("a", g), index("b", r)
 
 _PACKED = ("d_model = h*d_k",)
-_VASWANI = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762, section 3.2.2"
-_GQA = (
-    "Ainslie et al. 2023, GQA: Training Generalized Multi-Query Transformer Models from "
-    "Multi-Head Checkpoints, arXiv 2305.13245, section 2.2"
-)
+_HEADS = f"{VASWANI}, section 3.2.2"
+_GROUPS = f"{GROUPED_QUERY}, section 2.2"
 
 
 def _mixed(at: Written, each: Node) -> tuple[Node, Node]:
@@ -165,7 +163,7 @@ CLAIMS = (
         ),
         explanation="A sum over a merged axis is a sum over the heads of sums over their features.",
         write=in_both(_sum_of_heads),
-        source=_VASWANI,
+        source=_HEADS,
     ),
     *(
         Claim(
@@ -177,7 +175,7 @@ CLAIMS = (
             ),
             explanation="The rows of a product are made from the rows of its first factor alone.",
             write=_packed(name, bias=bias),
-            source=_VASWANI,
+            source=_HEADS,
         )
         for name, title in (
             ("packed_multi_head", "Self-attention"),
@@ -194,7 +192,7 @@ CLAIMS = (
         ),
         explanation="Block i of the stacked weights is the weight of head i.",
         write=_stacked_weights,
-        source=_VASWANI,
+        source=_HEADS,
     ),
     Claim(
         name="multi_query_is_one_group",
@@ -202,7 +200,7 @@ CLAIMS = (
         statement="If all r heads are in one group, they share one key and one value projection.",
         explanation="The index of the group has a single value.",
         write=_one_group,
-        source=_GQA,
+        source=_GROUPS,
     ),
     Claim(
         name="one_query_a_group_is_multi_head",
@@ -210,7 +208,7 @@ CLAIMS = (
         statement="If every group has one head, every head has its own keys and values.",
         explanation="The index of the head in its group has a single value.",
         write=_one_query_a_group,
-        source=_GQA,
+        source=_GROUPS,
     ),
     Claim(
         name="one_head_is_attention",
@@ -218,7 +216,7 @@ CLAIMS = (
         statement="With h = 1 nothing is stacked: the output is W^O times one attention.",
         explanation="Concat of one head is that head.",
         write=in_both(_one_head),
-        source=_VASWANI,
+        source=_HEADS,
     ),
     Claim(
         name="groups_in_tile_order",

@@ -9,11 +9,9 @@ from symattn.variants.catalogue import formula, formulas
 from symattn.variants.claims.claim import Claim, Equation
 from symattn.variants.claims.written import Sides, Written, d, d_k, d_v, in_both, n
 from symattn.variants.layouts import BUILDERS
+from symattn.variants.sources import BAHDANAU
 
-_BAHDANAU = (
-    "Bahdanau, Cho and Bengio 2015, Neural Machine Translation by Jointly Learning to Align and "
-    "Translate, arXiv 1409.0473, section 3.1, equations 5 and 6"
-)
+_STEPS = f"{BAHDANAU}, section 3.1, equations 5 and 6"
 
 
 def _in_both_layouts(name: str) -> Claim:
@@ -83,7 +81,7 @@ CLAIMS = (
             "candidates are attention with one query whose keys and values are the candidates."
         ),
         explanation="With many queries each is answered so: see each_query_takes_three_steps.",
-        source=f"{_BAHDANAU}, with the inner product as the score",
+        source=f"{_STEPS}, with the inner product as the score",
         write=in_both(_three_steps),
     ),
     Claim(

@@ -18,6 +18,7 @@ from symattn.variants.derived.counting import flops_of_heads
 from symattn.variants.derived.experiments import Experiment
 from symattn.variants.derived.sums import counted, limits_computed
 from symattn.variants.derived.values import Point
+from symattn.variants.sources import VASWANI
 
 _H, _N, _M, _D_K, _D = (Dim(name) for name in ("h", "n", "m", "d_k", "d_model"))
 _I = sympy.Symbol("i", integer=True)
@@ -153,7 +154,7 @@ def cost_of_heads() -> Derivation:
     return Derivation(
         name="cost_of_heads",
         title="h heads of size d_model / h cost about one head of size d_model",
-        source="Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762, section 3.2.2",
+        source=f"{VASWANI}, section 3.2.2",
         assumptions=(
             "n queries and m keys, all of d_model features; keys and values of a head have d_k",
             "d_model = h d_k; one head of full size is h = 1, with its output weight",

@@ -28,6 +28,7 @@ from symattn.variants.derived.sums import (
     term_by_term,
 )
 from symattn.variants.derived.values import DIGITS, Point
+from symattn.variants.sources import VASWANI
 
 _N, _R, _A = Dim("n"), Dim("r"), Dim("a")
 _I, _J = sympy.symbols("i j", integer=True)
@@ -205,7 +206,7 @@ def saturation() -> Derivation:
     return Derivation(
         name="saturation",
         title="Softmax of large scores: its Jacobian vanishes, unless the maximum is tied",
-        source="Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762, section 3.2.1",
+        source=f"{VASWANI}, section 3.2.1",
         assumptions=(
             "p = softmax(t·s) with t > 0, for n finite scores s",
             "J_ij = p_i (δ_ij − p_j), the derivation softmax_jacobian",

@@ -36,6 +36,7 @@ from symattn.variants.derived.expectations import (
 from symattn.variants.derived.experiments import Experiment
 from symattn.variants.derived.sums import counted, sifted
 from symattn.variants.derived.values import DIGITS, Outcomes, Point
+from symattn.variants.sources import VASWANI
 
 _D = Dim("d_k")
 _C, _E = sympy.symbols("c e", integer=True)
@@ -204,7 +205,7 @@ def variance_of_scores() -> Derivation:
     return Derivation(
         name="variance_of_scores",
         title="The variance of a score is d_k, of a scaled score 1",
-        source="Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762, footnote 4",
+        source=f"{VASWANI}, footnote 4",
         assumptions=(
             "q·k = Σ_c q_c k_c over the d_k entries of a query and a key",
             "all entries of q and k are independent random numbers",
