@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import matmul
+from typing import Any
 
 from symattn.nodes import Family, Node, family, head, heads, matrix, ones
 from symattn.nodes.indices import AxisIndex
@@ -36,23 +39,32 @@ class Layout:
         """The axis that the softmax runs along."""
         return LAYOUTS[self.name]
 
+    def shape(self, features: Any, tokens: Any) -> tuple[Any, Any]:
+        """Return the numbers of rows and of columns of a data matrix."""
+        return (features, tokens) if self.features == 0 else (tokens, features)
+
+    def product(self, *factors: Node) -> Node:
+        """Return a product, the factors given from left to right as they stand in columns."""
+        return reduce(matmul, factors if self.features == 0 else factors[::-1])
+
+    def weight(self, matrix: Node) -> Node:
+        """Return a weight as it stands beside data, given as it stands left of columns."""
+        return matrix if self.features == 0 else matrix.T
+
     def matrix(self, name: str, features: object, tokens: object) -> InputMatrix:
         """Return a named matrix; a weight has the features that it makes, then those it takes."""
-        sizes = {self.features: features, self.tokens: tokens}
-        return matrix(name, sizes[0], sizes[1])
+        return matrix(name, *self.shape(features, tokens))
 
     def family(
         self, name: str, counts: tuple[object, ...], features: object, tokens: object
     ) -> Family:
         """Return a family of weights, each laid out as a matrix is."""
-        sizes = {self.features: features, self.tokens: tokens}
-        return family(name, counts, sizes[0], sizes[1])
+        return family(name, counts, *self.shape(features, tokens))
 
     def shifted(self, data: Node, bias: Node) -> Node:
         """Return data with a column vector added to every token."""
-        count = self.token_count(data)
-        column = self.features == 0
-        return data + (bias @ ones(1, count) if column else ones(count, 1) @ bias.T)
+        every_token = ones(*self.shape(1, self.token_count(data)))
+        return data + self.product(self.weight(bias), every_token)
 
     def stacked(self, each: Node, which: AxisIndex) -> Node:
         """Return all heads, one after another along the features."""

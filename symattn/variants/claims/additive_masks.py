@@ -11,8 +11,7 @@ from symattn.variants.claims.written import MASKS, Sides, Written, d_k, in_both,
 
 def _added(at: Written, mask: Mask) -> AdditiveMask:
     """Return the mask as an addend of scores of m keys and n queries."""
-    sizes = (m, n) if at.layout.name == "column" else (n, m)
-    return additive_mask(mask, *sizes, axis=at.layout.axis)
+    return additive_mask(mask, *at.layout.shape(m, n), axis=at.layout.axis)
 
 
 def _is_selection(at: Written) -> Iterator[Sides]:

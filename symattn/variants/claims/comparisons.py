@@ -59,9 +59,10 @@ def _no_weight(at: Written) -> Iterator[Sides]:
 def _projected(at: Written) -> Iterator[Sides]:
     Q, K, V = at.matrix("Q", d_q, n), at.matrix("K", d_k, m), at.matrix("V", d_v, m)
     W = matrix("W", d_k, d_q)
-    left = at.layout.name == "column"
     general = at.attention(Q, K, V, "general", W=W)
-    queries, keys = at.product(W if left else W.T, Q), at.product(W.T if left else W, K)
+    of_queries = at.layout.weight(W)
+    of_keys = W.T if of_queries is W else W
+    queries, keys = at.product(of_queries, Q), at.product(of_keys, K)
     yield "queries projected", at.attention(queries, K, V, "dot"), general
     yield "keys projected", at.attention(Q, keys, V, "dot"), general
 

@@ -10,7 +10,6 @@ from symattn.nodes import (
     Node,
     assuming,
     dims,
-    family,
     head,
     heads,
     index,
@@ -43,8 +42,7 @@ def _mixed(at: Written, each: Node) -> tuple[Node, Node]:
 
 
 def _sum_of_heads(at: Written) -> Iterator[Sides]:
-    rows, columns = (d_v, n) if at.layout.name == "column" else (n, d_v)
-    yield "any heads", *_mixed(at, family("E", h, rows, columns)[i])
+    yield "any heads", *_mixed(at, at.layout.family("E", (h,), d_v, n)[i])
     whole = formula("multi_head_attention", at.layout.name)
     yield "attention", whole.expr, _mixed(at, whole.program["head"])[1]
 
@@ -140,13 +138,12 @@ def _tiled(at: Written) -> Iterator[Sides]:
 
 def _reshaped(at: Written) -> Iterator[Sides]:
     Q = at.matrix("Q", h * d_k, n)
-    shape = (d_k, h * n) if at.layout.name == "column" else (h * n, d_k)
-    yield "", at.layout.part(Q, i), head(reshape(Q, *shape), i, axis=at.layout.tokens)
+    reshaped = reshape(Q, *at.layout.shape(d_k, h * n))
+    yield "", at.layout.part(Q, i), head(reshaped, i, axis=at.layout.tokens)
 
 
 def _features_first(at: Written) -> Iterator[Sides]:
-    rows, columns = (d_v, n) if at.layout.name == "column" else (n, d_v)
-    E, feature = family("E", h, rows, columns)[i], index("c", d_v)
+    E, feature = at.layout.family("E", (h,), d_v, n)[i], index("c", d_v)
     along = at.layout.features
     one = head(E, feature, axis=along)
     wrong = heads(heads(one, i, axis=along), feature, axis=along)

@@ -51,14 +51,11 @@ class Written:
 
     def ones(self, features: Any, tokens: Any) -> Node:
         """Return a matrix of ones."""
-        return ones(features, tokens) if self.layout.name == "column" else ones(tokens, features)
+        return ones(*self.layout.shape(features, tokens))
 
     def product(self, *factors: Node) -> Node:
         """Return a product, the factors given from left to right as they stand in columns."""
-        first, *others = factors if self.layout.name == "column" else factors[::-1]
-        for factor in others:
-            first = first @ factor
-        return first
+        return self.layout.product(*factors)
 
     def spread(self, numbers: Node, features: Any) -> Node:
         """Return one number for each token (1 × n) as that many equal features."""
@@ -83,8 +80,7 @@ class Written:
 
     def allowed(self, mask: Any, keys: Any, queries: Any) -> Node:
         """Return the 0/1 matrix of a mask."""
-        sizes = (keys, queries) if self.layout.name == "column" else (queries, keys)
-        return indicator(mask, *sizes, axis=self.layout.axis)
+        return indicator(mask, *self.layout.shape(keys, queries), axis=self.layout.axis)
 
     def attention(self, Q: Node, K: Node, V: Node, *args: Any, **options: Any) -> Node:
         """Return attention in this layout."""
