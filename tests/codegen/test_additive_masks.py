@@ -116,7 +116,7 @@ def test_an_exp_with_an_additive_mask(mask: Mask, backend: str) -> None:
         sa.exp((S.T + added.T).T / 2),
     ):
         found = run([S], expr, backend, scores, **given(expr))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
         product = V @ expr
         found = run([S, V], product, backend, scores, VALUES, **given(expr))
         np.testing.assert_allclose(found, VALUES @ expected, rtol=1e-12, atol=1e-14)
@@ -139,7 +139,7 @@ def test_what_is_masked_out_may_be_anything(mask: Mask, backend: str, poison: fl
         if not given(expr):
             plain = sympy.lambdify([S, n, m], expr, "numpy")
             with np.errstate(invalid="ignore", over="ignore"):
-                np.testing.assert_allclose(plain(poisoned, N, M), clean, rtol=1e-14)
+                np.testing.assert_allclose(plain(poisoned, N, M), clean, rtol=1e-14, atol=1e-13)
 
 
 def test_batches_repeated_vectors_and_shared_scores() -> None:
@@ -150,17 +150,17 @@ def test_batches_repeated_vectors_and_shared_scores() -> None:
     column = RANDOM.normal(size=M)
     found = sa.lambdify([b], sa.exp(repeated + added))(column, keep=keep)
     expected = np.where(keep.swapaxes(-1, -2), np.exp(column)[:, None], 0)
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-13)
     right = sa.additive_mask(RIGHT, m, n, axis=0)
     found = sa.lambdify([b], sa.exp(repeated + right))(column, n=N)
     expected = weights_by_hand(np.repeat(column[:, None], N, axis=1), ALLOWED[RIGHT])
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-13)
     scores = S + added
     shared = sa.Program(E=sa.exp(scores), O=V @ sa.exp(scores) + V @ sa.softmax(scores, axis=0))
     found = sa.lambdify([S, V], shared)(np.zeros((M, N)), np.ones((2, M)), keep=keep)
     counts = keep.sum(axis=-1)
     # Σ_j e^0 over the allowed keys, and weights that sum to 1 where there are any.
-    np.testing.assert_allclose(found[..., 1, :], counts + (counts > 0), rtol=1e-14)
+    np.testing.assert_allclose(found[..., 1, :], counts + (counts > 0), rtol=1e-14, atol=1e-13)
 
 
 def test_the_matrix_of_the_mask_is_never_made() -> None:
@@ -195,7 +195,7 @@ def test_inside_the_score_of_a_pair() -> None:
     scores = sa.pairwise(lambda q, k: k.T @ mixed @ q, Q, K, layout="column")
     weights = RANDOM.normal(size=(3, 3))
     found = sa.lambdify([Q, K, W], scores)(QUERIES, KEYS, weights)
-    np.testing.assert_allclose(found, np.outer(KEYS[2], QUERIES[2]), rtol=1e-13)
+    np.testing.assert_allclose(found, np.outer(KEYS[2], QUERIES[2]), rtol=1e-13, atol=1e-13)
 
 
 def test_an_additive_bias_of_numbers_is_a_matrix() -> None:
@@ -205,6 +205,6 @@ def test_an_additive_bias_of_numbers_is_a_matrix() -> None:
     found = f(QUERIES, KEYS, VALUES, finite)
     some = KEEP.any(axis=1)
     expected = attention_by_hand(lambda i, j: KEEP[i, j])
-    np.testing.assert_allclose(found[:, some], expected[:, some], rtol=1e-12)
+    np.testing.assert_allclose(found[:, some], expected[:, some], rtol=1e-12, atol=1e-13)
     # Numbers are no mask: a query without any key gets the average rather than zero.
     assert found[:, ~some].all()

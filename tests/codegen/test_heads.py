@@ -73,7 +73,7 @@ def test_an_open_index_is_an_axis_in_front_of_rows_and_columns() -> None:
     x, y, *weights = arrays(*INPUTS)
     found = sa.lambdify(INPUTS, HEAD)(x, y, *weights)
     assert found.shape == (3, 8, 6)
-    np.testing.assert_allclose(found, attention(x, y, *weights), rtol=1e-12)
+    np.testing.assert_allclose(found, attention(x, y, *weights), rtol=1e-12, atol=1e-13)
 
 
 def test_unbatched_shapes() -> None:
@@ -131,12 +131,12 @@ def test_a_family_that_is_read_in_another_order_than_another() -> None:
     pair = F[a, b] @ G[b, a]
     assert "moveaxis" in sa.lambdify((F, G), pair).source
     products = np.einsum("zabnm,zbamk->zabnk", f, np.broadcast_to(other, (4, *other.shape[1:])))
-    np.testing.assert_allclose(run(pair, f, other), products, rtol=1e-12)
+    np.testing.assert_allclose(run(pair, f, other), products, rtol=1e-12, atol=1e-13)
     stacked = sa.heads(sa.heads(pair, b, axis=0), a, axis=1)
     expected = products.transpose(0, 2, 3, 1, 4).reshape(4, 40, 16)
-    np.testing.assert_allclose(run(stacked, f, other), expected, rtol=1e-12)
+    np.testing.assert_allclose(run(stacked, f, other), expected, rtol=1e-12, atol=1e-13)
     total = sa.sum_over(sa.sum_over(pair, a), b)
-    np.testing.assert_allclose(run(total, f, other), products.sum((1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(run(total, f, other), products.sum((1, 2)), rtol=1e-12, atol=1e-13)
     np.testing.assert_array_equal(run(G[b, a], other), other)  # alone, it is as it is given
 
 
@@ -152,7 +152,7 @@ def test_operands_that_lack_an_index_are_the_same_for_all_of_it() -> None:
     product = sa.hadamard(S[i], F[a, b]) @ A.T
     found = sa.lambdify((S, F, A), product)(s, f, y)
     expected = (s[None, :, :, None, None] * f[:, :, None]) @ y.T
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
     assert x.shape == (8, 7)
 
 
@@ -174,20 +174,20 @@ def test_bound_within_and_free_around() -> None:
     s = np.random.default_rng(1).normal(size=(2, 3, 8, 8))
     total = sa.sum_over(square[i], i)
     found = run(square[i] @ total, s)
-    np.testing.assert_allclose(found, s @ s.sum(axis=1, keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(found, s @ s.sum(axis=1, keepdims=True), rtol=1e-12, atol=1e-13)
     found = run(sa.sum_over(square[i] @ total, i), s)
-    np.testing.assert_allclose(found, s.sum(axis=1) @ s.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found, s.sum(axis=1) @ s.sum(axis=1), rtol=1e-12, atol=1e-13)
     found = run(sa.heads(square[i], i, axis=1) @ sa.heads(square[k].T, k, axis=0), s)
-    np.testing.assert_allclose(found, (s @ s.mT).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found, (s @ s.mT).sum(axis=1), rtol=1e-12, atol=1e-13)
 
 
 def test_two_letters_over_one_family() -> None:
     (s,) = arrays(S, batches=[(2,)])
     found = run(S[i] @ S[k].T, s)
     assert found.shape == (2, 3, 3, 8, 8)
-    np.testing.assert_allclose(found, np.einsum("zinm,zkpm->ziknp", s, s), rtol=1e-12)
+    np.testing.assert_allclose(found, np.einsum("zinm,zkpm->ziknp", s, s), rtol=1e-12, atol=1e-13)
     found = run(sa.sum_over(S[i] @ S[k].T, i), s)
-    np.testing.assert_allclose(found, np.einsum("zinm,zkpm->zknp", s, s), rtol=1e-12)
+    np.testing.assert_allclose(found, np.einsum("zinm,zkpm->zknp", s, s), rtol=1e-12, atol=1e-13)
 
 
 def test_a_block_of_what_is_another_matrix_at_each_index() -> None:
@@ -326,7 +326,7 @@ def test_a_batch_of_one_input_alone_is_that_of_the_result() -> None:
     node = sa.softmax(S[i] + C[i] - sa.sum_over(S[i], i), axis=1)
     s, c = arrays(S, C, batches=[(), (4,)])
     expected = softmax(s + c - s.sum(0))
-    np.testing.assert_allclose(sa.lambdify((S, C), node)(s, c), expected, rtol=1e-12)
+    np.testing.assert_allclose(sa.lambdify((S, C), node)(s, c), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_inputs_are_never_written_and_never_returned() -> None:
@@ -382,7 +382,7 @@ def test_what_lies_in_the_memory_of_an_input_is_not_written(name: str) -> None:
     ):
         found = run(node, given, **sizes)
         np.testing.assert_array_equal(given, before)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
         assert found.flags.writeable
 
 
@@ -394,8 +394,8 @@ def test_strided_and_read_only_inputs() -> None:
     for x in (*turned, *wide):
         x.flags.writeable = False
     f = sa.lambdify(INPUTS, sa.heads(HEAD, i, axis=1))
-    np.testing.assert_allclose(f(*turned), expected, rtol=1e-12)
-    np.testing.assert_allclose(f(*wide)[1], expected[0], rtol=1e-12)
+    np.testing.assert_allclose(f(*turned), expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(f(*wide)[1], expected[0], rtol=1e-12, atol=1e-13)
 
 
 # Masks.
@@ -427,7 +427,9 @@ def test_a_boolean_for_each_key_holds_for_every_head(batch: tuple[int, ...]) -> 
     assert found.shape == (*(batch or (1,)), 8, 18)
     for at in np.ndindex(*batch):
         expected = side_by_side(attention(*one, allowed=padding[at]))
-        np.testing.assert_allclose(found[at] if batch else found[0], expected, rtol=1e-10)
+        np.testing.assert_allclose(
+            found[at] if batch else found[0], expected, rtol=1e-10, atol=1e-13
+        )
 
 
 def test_a_mask_over_columns() -> None:
@@ -459,7 +461,7 @@ def test_causal_heads() -> None:
     node = sa.heads(P @ V, i, axis=1)
     found = sa.lambdify((X, W_Q, W_K, W_V), node)(x, *weights)
     expected = side_by_side(attention(x, x, *weights, allowed=np.tri(8, dtype=bool)))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -474,7 +476,7 @@ def test_what_is_masked_out_does_not_leak(value: float) -> None:
     given[1][:, 1, 4] = value
     given[2][:, 2, 4] = value
     with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(f(*given, padding=padding), expected, rtol=1e-12)
+        np.testing.assert_allclose(f(*given, padding=padding), expected, rtol=1e-12, atol=1e-13)
         # And of a key that counts it reaches its own head alone.
         given[2][1, 2, 3, 0] = value
         leaked = ~np.isfinite(f(*given, padding=padding))
@@ -497,7 +499,7 @@ def test_what_is_masked_out_does_not_leak_through_all_heads_at_once() -> None:
         given = arrays(*node.inputs())
         expected = f(*given, padding=padding)
         given[1][rows] = np.nan
-        np.testing.assert_allclose(f(*given, padding=padding), expected, rtol=1e-12)
+        np.testing.assert_allclose(f(*given, padding=padding), expected, rtol=1e-12, atol=1e-13)
         given[1][3] = np.nan  # this one counts
         assert np.isnan(f(*given, padding=padding)).all()
 
@@ -650,7 +652,7 @@ def test_the_source_says_the_axes() -> None:
 def test_plain_sympy_lambdify(node: Node) -> None:
     given = arrays(*INPUTS)
     found = sympy.lambdify(INPUTS, node, "numpy")(*given)
-    np.testing.assert_allclose(found, sa.lambdify(INPUTS, node)(*given), rtol=1e-12)
+    np.testing.assert_allclose(found, sa.lambdify(INPUTS, node)(*given), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", [name for name in sa.formulas() if "head" in name])
@@ -666,7 +668,9 @@ def test_plain_sympy_lambdify_of_the_catalogue(name: str) -> None:
     tags = [sa.dim(tag) for tag in ("h", "d_k")]
     found = sympy.lambdify([*f.inputs, *tags], f.expr, "numpy")(*given, 3, 4)
     packed = {"h": 3} if f.relations else {}
-    np.testing.assert_allclose(found, sa.lambdify(f.inputs, f)(*flat, **packed), rtol=1e-10)
+    np.testing.assert_allclose(
+        found, sa.lambdify(f.inputs, f)(*flat, **packed), rtol=1e-10, atol=1e-13
+    )
 
 
 def test_a_mask_has_no_axis_of_heads() -> None:

@@ -214,7 +214,9 @@ def test_longer_products_do_not_leak_either(expr: Any) -> None:
     keep[:, 2] = False
     expected = times * weight @ by_hand(MASKS[sa.keep()], q, k, v, keep, padding).T
     v[2] = math.nan
-    np.testing.assert_allclose(f(weight, q.T, k.T, v.T, keep=keep), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        f(weight, q.T, k.T, v.T, keep=keep), expected, rtol=1e-12, atol=1e-13
+    )
 
 
 # The corpus of known mistakes.
@@ -225,7 +227,7 @@ def test_a_fully_masked_row_is_zero() -> None:
     k, v = np.array([[1.0, 0], [0, 1], [1, 1]]), np.array([[1.0, 2], [3, 4], [5, 6]])
     found = f(np.ones((2, 2)), k, v, keep=np.array([[True] * 3, [False] * 3]))
     expected = [[3.5104695304536615, 4.510469530453662], [0.0, 0.0]]
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-13)
 
 
 def test_true_means_may_attend() -> None:
@@ -249,7 +251,7 @@ def test_a_masked_key_does_not_win_below_any_sentinel() -> None:
     S = sa.matrix("S", n, m)
     f = sa.lambdify([S], sa.softmax(S, axis=1, mask=sa.keep()))
     found = f(np.array([[-60000.0, -60001, 0]]), keep=np.array([[True, True, False]]))
-    np.testing.assert_allclose(found @ [1, 2, 3], [1.2689414213699952], rtol=1e-14)
+    np.testing.assert_allclose(found @ [1, 2, 3], [1.2689414213699952], rtol=1e-14, atol=1e-13)
 
 
 @each_layout
@@ -335,7 +337,9 @@ def test_plain_sympy_lambdify_and_indicators(mask: Mask, axis: int) -> None:
     symbols = [sympy.Symbol(a.label) for a in node.booleans()]
     plain = sympy.lambdify([S, *symbols, n, m], node, "numpy")(scores, *given, 5, 7)
     keywords = {a.label: names[a.label] for a in node.booleans()}
-    np.testing.assert_allclose(plain, sa.lambdify([S], node)(scores, **keywords), rtol=1e-14)
+    np.testing.assert_allclose(
+        plain, sa.lambdify([S], node)(scores, **keywords), rtol=1e-14, atol=1e-13
+    )
     allowed = np.array(
         [[MASKS[mask](i, j, 5, 7, keep, padding) for j in range(7)] for i in range(5)]
     )

@@ -136,7 +136,7 @@ def test_a_mask_is_a_condition(inside: Condition, outside: Condition, expected: 
         got = [
             [entry_value(form, {i: k, j: l}, SIZES, entries) for l in range(5)] for k in range(4)
         ]
-        np.testing.assert_allclose(got, numbers.astype(float), rtol=1e-14)
+        np.testing.assert_allclose(got, numbers.astype(float), rtol=1e-14, atol=1e-13)
 
 
 def test_a_query_with_no_key_gets_a_zero_row() -> None:
@@ -203,7 +203,9 @@ def test_a_denominator_is_computed_once_for_a_column(monkeypatch: pytest.MonkeyP
     got = table(V @ sa.softmax(scores, axis=0), {"m": 5, "n": 4, "d_v": 3}, inputs, {}, number)
     assert count == 5 * 4
     e = np.exp(inputs[scores])
-    np.testing.assert_allclose(np.array(got, float), inputs[V] @ (e / e.sum(axis=0)), rtol=1e-13)
+    np.testing.assert_allclose(
+        np.array(got, float), inputs[V] @ (e / e.sum(axis=0)), rtol=1e-13, atol=1e-13
+    )
 
 
 def test_free_indices_are_those_that_are_read_and_not_bound() -> None:

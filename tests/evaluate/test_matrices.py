@@ -151,7 +151,9 @@ def test_a_part_is_read_at_the_value_of_its_own_index() -> None:
     both = sa.sum_over(sa.hadamard(F[i], total), i) - sa.hadamard(total, F[i])
     for value in range(3):
         values = evaluate(both, SIZES, ARRAYS, indices={i: value})
-        np.testing.assert_allclose(floats(values), f.sum(0) ** 2 - f.sum(0) * f[value], rtol=1e-13)
+        np.testing.assert_allclose(
+            floats(values), f.sum(0) ** 2 - f.sum(0) * f[value], rtol=1e-13, atol=1e-13
+        )
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -159,7 +161,7 @@ def test_every_function_is_what_numpy_computes(name: str) -> None:
     inside = sa.square(A) if FUNCTIONS[name].domain else A
     expected = FUNCTION_CASES[name](a**2 if FUNCTIONS[name].domain else a)
     values = evaluate(sa.function(name)(inside), SIZES, ARRAYS)
-    np.testing.assert_allclose(floats(values), expected, rtol=1e-12)
+    np.testing.assert_allclose(floats(values), expected, rtol=1e-12, atol=1e-13)
 
 
 def concrete_nodes(base: type) -> set[type]:
@@ -194,7 +196,7 @@ def test_every_operation_has_a_rule_and_a_case() -> None:
 )
 def test_every_kind_of_scalar(scalar: Any, expected: float) -> None:
     values = evaluate(scalar * sa.ones(d, n), SIZES, {}, SCALARS)
-    np.testing.assert_allclose(floats(values), np.full((3, 2), expected), rtol=1e-14)
+    np.testing.assert_allclose(floats(values), np.full((3, 2), expected), rtol=1e-14, atol=1e-13)
 
 
 def test_it_has_the_digits_that_were_asked_for() -> None:
@@ -244,7 +246,7 @@ def test_where_a_formula_has_no_value_the_point_is_undefined(node: Node) -> None
 def test_large_logits_are_no_problem() -> None:
     S = sa.matrix("S", n, 1)
     values = evaluate(sa.softmax(S, axis=0), SIZES, {S: [[10**6], [10**6 + 1]]})
-    np.testing.assert_allclose(floats(values)[1, 0], 1 / (1 + np.exp(-1)), rtol=1e-14)
+    np.testing.assert_allclose(floats(values)[1, 0], 1 / (1 + np.exp(-1)), rtol=1e-14, atol=1e-13)
 
 
 def test_a_shared_part_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,8 +266,10 @@ def test_a_shared_part_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None
 def test_thousands_of_terms_and_factors_do_not_recurse() -> None:
     total = sa.MatrixSum(*[W] * 2000)
     product = sa.MatrixProduct(W, *[sa.identity(n)] * 2000)
-    np.testing.assert_allclose(floats(evaluate(total, SIZES, ARRAYS)), 2000 * w, rtol=1e-13)
-    np.testing.assert_allclose(floats(evaluate(product, SIZES, ARRAYS)), w, rtol=1e-13)
+    np.testing.assert_allclose(
+        floats(evaluate(total, SIZES, ARRAYS)), 2000 * w, rtol=1e-13, atol=1e-13
+    )
+    np.testing.assert_allclose(floats(evaluate(product, SIZES, ARRAYS)), w, rtol=1e-13, atol=1e-13)
 
 
 def test_a_function_known_by_name_is_always_the_same_and_has_no_symmetry() -> None:

@@ -147,7 +147,7 @@ def test_the_row_formula_agrees_with_loops_from_its_entries() -> None:
         for v in range(SIZES["d_v"]):
             mixed = sum(weights[j] * values[j, v] for j in range(SIZES["m"]))
             expected[i, v] = mixed / sum(weights)
-    np.testing.assert_allclose(value(expr, arrays), expected, rtol=1e-12)
+    np.testing.assert_allclose(value(expr, arrays), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_scaled_dot_product_takes_five_steps() -> None:
