@@ -67,8 +67,10 @@ def as_steps(value: Any, call: str) -> Program:
             if line not in lines and not line.is_input and not line.has_minus_infinity:
                 lines[line] = _free(letter + numbered, taken)
                 taken.add(lines[line])
+    # What a softmax is taken of is in the lines before it.
+    scored = {part for softmax in softmaxes for part in softmax.walk()}
     of_head = next(_each_head(node), None)
-    if of_head is not None and of_head not in lines and softmaxes:
+    if of_head is not None and of_head not in lines and of_head not in scored:
         lines[of_head] = _free("head", taken)
     if node not in lines:
         lines[node] = _free("O", taken)

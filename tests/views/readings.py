@@ -46,7 +46,9 @@ class Numbers:
         if part.sizes[1].is_one and part.label[0].islower() and capital in named:
             return named[capital][heads][:, k : k + 1]
         array = named[part.label][heads]
-        return array[:, k : k + 1] if part.sizes[1].is_one else array[k : k + 1, :]
+        # One entry is a row of a single column, or a column of a single row.
+        is_column = part.sizes[1].is_one and (not part.sizes[0].is_one or len(array) == 1)
+        return array[:, k : k + 1] if is_column else array[k : k + 1, :]
 
     def of_each(self, part: Any) -> list[Any]:
         """What is written for one head, of every head."""

@@ -49,3 +49,11 @@ def test_views_have_the_value_of_the_formula(node: Any) -> None:
     given = SIZES | SCALARS | keywords(node, arrays, vectors=True)
     np.testing.assert_allclose(run(sa.einsum(node), given), expected, **TOLERANCE)
     np.testing.assert_allclose(by_entries(node, arrays), expected, **TOLERANCE)
+
+
+def test_heads_that_a_softmax_is_taken_of_are_not_the_last_line() -> None:
+    h, n = sa.dims("h n")
+    i, k = sa.index("i", h), sa.index("k", h)
+    blocks = sa.head(sa.softmax(sa.heads(sa.matrix("N", n, n), k, axis=0), axis=0), i, axis=0)
+    weights = sa.softmax(sa.sum_over(blocks, i), axis=0)
+    assert sa.einsum(weights).text().splitlines()[-1] == "P_2 = softmax(S_2, axis=-2)"
