@@ -18,6 +18,7 @@ from sympy.core.symbol import Str
 from sympy.logic.boolalg import Boolean
 from sympy.printing.precedence import PRECEDENCE
 
+from symattn.nodes.guarded import refuse_text
 from symattn.notation.glyphs import latex_name
 from symattn.notation.names import identifier
 from symattn.notation.presets import PRESETS
@@ -36,6 +37,11 @@ class _Spelt:
         return self._code(printer)
 
     _numpycode = _scipycode = _cupycode = _jaxcode = _mpmathcode = _lambdacode = _pythoncode
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """Refuse text, which SymPy would evaluate."""
+        refuse_text(cls.__name__, *args)
+        return super().__new__(cls, *args, **options)
 
 
 class InputEntries(sympy.IndexedBase):

@@ -292,3 +292,10 @@ def test_what_is_no_formula() -> None:
         sa.entry("S", 0, 0)
     with pytest.raises(sa.NotAnOperandError):
         sa.entry(np.ones((2, 3)), 0, 0)
+
+
+@pytest.mark.parametrize("term", [Bracket, Share, BlockOf])
+def test_terms_never_evaluate_text(term: Any) -> None:
+    for count in (1, 2):
+        with pytest.raises(sa.TextRefusedError):
+            term(*["__import__('os').getcwd()"] * count)
