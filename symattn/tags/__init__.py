@@ -6,9 +6,11 @@ numbers that happen to agree prove nothing. The parts, each resting on those bef
 
 * `counts`, `polynomial`: what a size is at run time; plain polynomial arithmetic, bounded;
 * `size`: `Size`, integer polynomials with exact division, and their equality;
-* `grammar`: reading sizes and tags from text, within bounds, evaluating nothing;
+* `characters`, `grammar`: reading sizes and tags from text, within bounds, evaluating nothing;
+* `spec`: shapes of arrays, and of a whole signature, as text: `Q: ... d_k n -> ... n`;
 * `relations`: `Relations`, declared equations kept as substitutions that end;
-* `solver`: the sizes of tags from the sizes of arrays, in whatever order these come;
+* `solver`: the sizes of tags from the sizes of arrays, in whatever order these come, and which
+  would not follow from them whatever they are;
 * `spelling`: a table's row by name, and the nearest names to one that nobody knows.
 
 Nothing here knows SymPy or NumPy.
@@ -18,22 +20,41 @@ from symattn.tags.counts import check_size
 from symattn.tags.grammar import check_tag_name, parse_size
 from symattn.tags.relations import Relations, is_at_least_one
 from symattn.tags.size import Atom, Monomial, Quotient, Size, exact_quotient
-from symattn.tags.solver import Equation, solve
+from symattn.tags.solver import Equation, solve, undetermined
+from symattn.tags.spec import (
+    Axis,
+    Rest,
+    ShapeSpec,
+    SignatureSpec,
+    is_reference,
+    parse_shape,
+    parse_signature,
+    reference_path,
+)
 from symattn.tags.spelling import named, nearest
 
 __all__ = [
     "Atom",
+    "Axis",
     "Equation",
     "Monomial",
     "Quotient",
     "Relations",
+    "Rest",
+    "ShapeSpec",
+    "SignatureSpec",
     "Size",
     "check_size",
     "check_tag_name",
     "exact_quotient",
     "named",
     "is_at_least_one",
+    "is_reference",
     "nearest",
+    "parse_shape",
+    "parse_signature",
     "parse_size",
+    "reference_path",
     "solve",
+    "undetermined",
 ]

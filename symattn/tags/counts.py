@@ -24,6 +24,8 @@ def check_size(what: str, value: object, least: int | None = 1) -> int:
     what counts something else. Raises
     `SizeError`, which names what was to be a size.
     """
+    if type(value) is int and (least is None or value >= least):  # nearly always, and soon said
+        return value
     number = None
     # NumPy's booleans are no subclass of Python's, and this floor does not know NumPy.
     is_boolean = type(value).__name__ in ("bool", "bool_")

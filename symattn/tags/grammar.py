@@ -4,22 +4,20 @@
     term   = power { (* | //) power }
     power  = atom [ (^ | **) integer ]
     atom   = name | integer | ( size )
-    name   = letter { letter | digit | _ | _{…} } { ' }         letters are Latin or Greek
 
-The text is read by hand, character by character, and nothing in it is ever evaluated. What a text
-can ask for is bounded (its length, exponents, terms, nesting, digits), so reading always ends soon.
-Names are compared after Unicode's NFC normalisation, and `d_{k}` is the tag `d_k`.
+A name is what `characters` says, and `d_{k}` is the tag `d_k`. The text is read by hand, and
+nothing in it is ever evaluated. What a text can ask for is bounded (its length, exponents, terms,
+nesting, digits), so reading always ends soon.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from symattn.errors import SizeError, SizeSyntaxError
+from symattn.tags.characters import MAX_DIGITS, Characters
 from symattn.tags.size import Size
 
 SizeLike: TypeAlias = Size | int | str
@@ -28,11 +26,8 @@ MAX_LENGTH = 200
 MAX_RELATIONS_LENGTH = 2000
 MAX_EXPONENT = 16
 MAX_TERMS = 64
-MAX_DIGITS = 15
 MAX_DEPTH = 16
 
-_LETTER = re.compile(r"(LATIN|GREEK) (SMALL|CAPITAL) LETTER ")
-_TOKEN = re.compile(r"\*\*|//|[-+*^()=,;\n]|[0-9]+")
 _OPERATIONS: Mapping[str, Callable[[Size, Size], Size]] = {
     "+": Size.__add__,
     "-": Size.__sub__,
@@ -60,7 +55,7 @@ def parse_size(text: str) -> Size:
 
     Raises `SizeSyntaxError`, which points at the place.
     """
-    reader = _Reader(text, "a size", MAX_LENGTH)
+    reader = SizeReader(text, "a size", MAX_LENGTH)
     size = reader.size()
     reader.end()
     return size
@@ -74,7 +69,7 @@ def parse_sizes(text: str) -> tuple[Size, ...]:
 
     An empty text has no sizes. Raises `SizeSyntaxError`, which points at the place.
     """
-    reader = _Reader(text, "sizes", MAX_LENGTH)
+    reader = SizeReader(text, "sizes", MAX_LENGTH)
     sizes: list[Size] = []
     while not reader.at_end():
         if sizes and not reader.take(",") and not reader.after_blank():
@@ -91,7 +86,7 @@ def parse_relations(text: str) -> tuple[tuple[Size, Size], ...]:
 
     Raises `SizeSyntaxError`, which points at the place.
     """
-    reader = _Reader(text, "a relation", MAX_RELATIONS_LENGTH, lines=True)
+    reader = SizeReader(text, "a relation", MAX_RELATIONS_LENGTH, lines=True)
     pairs: list[tuple[Size, Size]] = []
     separators = (",", ";", "\n")
     while True:
@@ -115,7 +110,7 @@ def check_tag_name(name: str) -> str:
 
     Raises `SizeSyntaxError`, which points at the place.
     """
-    reader = _Reader(name, "a tag's name", MAX_LENGTH, blanks=False)
+    reader = SizeReader(name, "a tag's name", MAX_LENGTH, blanks=False)
     tag = reader.name()
     if tag is None:
         reader.fail("a letter")
@@ -138,107 +133,10 @@ def as_size(value: SizeLike) -> Size:
 
 
 @dataclass(slots=True)
-class _Reader:
-    """A recursive-descent reader: `position` is the place of the next character to be read."""
+class SizeReader(Characters):
+    """A recursive-descent reader of sizes."""
 
-    text: str
-    what: str
-    limit: int
-    lines: bool = False
-    blanks: bool = True
-    position: int = 0
     depth: int = 0
-
-    def __post_init__(self) -> None:
-        self.text = unicodedata.normalize("NFC", self.text)
-        if len(self.text) > self.limit:
-            self.fail(f"at most {self.limit} characters", self.limit)
-
-    # -- characters and tokens
-
-    def fail(self, expected: str, position: int | None = None) -> NoReturn:
-        place = self.position if position is None else position
-        raise SizeSyntaxError(self.text, place, expected, what=self.what)
-
-    def skip(self) -> None:
-        # Where lines separate relations, a line end is a token and not a blank.
-        while self.blanks and self.text[self.position : self.position + 1].isspace():
-            if self.lines and self.text[self.position] == "\n":
-                return
-            self.position += 1
-
-    def at_end(self) -> bool:
-        self.skip()
-        return self.position == len(self.text)
-
-    def end(self) -> None:
-        if not self.at_end():
-            self.fail("an operator or the end")
-
-    def after_blank(self) -> bool:
-        return self.text[self.position - 1].isspace()
-
-    def take(self, *tokens: str) -> str | None:
-        """Read the next token if it is one of these."""
-        self.skip()
-        match = _TOKEN.match(self.text, self.position)
-        if match is None or match[0] not in tokens:
-            return None
-        self.position = match.end()
-        return match[0]
-
-    def integer(self) -> int | None:
-        self.skip()
-        match = _TOKEN.match(self.text, self.position)
-        if match is None or not match[0].isdigit():
-            return None
-        if len(match[0]) > MAX_DIGITS:
-            self.fail(f"an integer of at most {MAX_DIGITS} digits")
-        self.position = match.end()
-        return int(match[0])
-
-    def name(self) -> str | None:
-        self.skip()
-        start = self.position
-        if not self.letter(start):
-            return None
-        braced = False
-        while True:
-            here = self.position
-            if self.text.startswith("_{", here):
-                self.position += 2
-                self.run(lambda p: self.letter(p) or self.digit(p) or self.text[p] == "_")
-                if self.position == here + 2:
-                    self.fail("a letter or a digit")
-                if not self.text.startswith("}", self.position):
-                    self.fail("'}'")
-                self.position += 1
-                braced = True
-            elif self.letter(here) or self.digit(here):
-                if braced:  # d_{k}x would otherwise become the tag d_kx
-                    self.fail("an operator")
-                self.position += 1
-            elif self.text.startswith("_", here):
-                self.position += 1
-                braced = False
-            else:
-                break
-        self.run(lambda p: self.text[p] in "'′")
-        word = self.text[start : self.position]
-        return word.replace("{", "").replace("}", "").replace("′", "'")
-
-    def run(self, fits: Callable[[int], bool]) -> None:
-        while self.position < len(self.text) and fits(self.position):
-            self.position += 1
-
-    def letter(self, position: int) -> bool:
-        character = self.text[position : position + 1]
-        return bool(character and _LETTER.match(unicodedata.name(character, "")))
-
-    def digit(self, position: int) -> bool:
-        return self.text[position : position + 1] in set("0123456789")
-
-    # -- the grammar
 
     def size(self) -> Size:
         start = self.position
@@ -249,10 +147,14 @@ class _Reader:
 
     def term(self) -> Size:
         product = self.power()
-        while sign := self.take("*", "//"):
+        while sign := self.times():
             place = self.position - len(sign)
             product = self.combined(sign, product, self.power(), place)
         return product
+
+    def times(self) -> str | None:
+        """The sign between two factors, if one follows."""
+        return self.take("*", "//")
 
     def power(self) -> Size:
         start = self.position

@@ -258,6 +258,8 @@ def _without(terms: Iterable[Term], quotients: Monomial) -> Size:
 
 def fraction(size: Size) -> tuple[Size, Size]:
     """Two polynomials without quotients whose ratio is this size."""
+    if not _has_quotient(size):
+        return size, _ONE
     dens: dict[Quotient, int] = {}
     for _, monomial in size.terms:
         for atom, exponent in monomial:

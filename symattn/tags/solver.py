@@ -12,12 +12,14 @@ Sizes here are those of real arrays, so 0 is a size: `h*d_k = 0` with h = 3 give
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from symattn.errors import SizeError
 from symattn.tags.counts import check_size
-from symattn.tags.size import Monomial, Size, fraction
+from symattn.tags.polynomial import collected
+from symattn.tags.size import Atom, Monomial, Size, Term, fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,81 +49,142 @@ def solve(equations: Iterable[Equation], known: Mapping[str, int] | None = None)
     return _Solver(tuple(equations), dict(known or {})).solved()
 
 
+def followed(
+    equations: Iterable[Equation], known: Mapping[str, int] | None = None
+) -> dict[str, tuple[int, str]]:
+    """The sizes of those tags that follow, besides the known ones, each with where it comes from.
+
+    >>> h, d_k, n = Size.tag("h"), Size.tag("d_k"), Size.tag("n")
+    >>> followed([Equation(h * d_k, 12, "W"), Equation(d_k, 4, "K"), Equation(h + n, 8, "X")])
+    {'d_k': (4, 'K'), 'h': (3, 'W'), 'n': (5, 'X')}
+    >>> followed([Equation(h * d_k, 12, "W")])
+    {}
+
+    Raises `SizeError` as `solve` does, but not for tags that do not follow: these are left out.
+    """
+    solver = _Solver(tuple(equations), dict(known or {}))
+    solver.work_out()
+    return {tag: (solver.sizes[tag], source) for tag, source in solver.sources.items()}
+
+
+def undetermined(sizes: Iterable[Size], known: Iterable[str] = ()) -> tuple[str, ...]:
+    """The tags that `solve` does not find from axes of these sizes, whatever numbers they are.
+
+    >>> h, d_k, n = Size.tag("h"), Size.tag("d_k"), Size.tag("n")
+    >>> undetermined([h * d_k, n + 1]), undetermined([h * d_k, n + 1], known=["h"])
+    (('h', 'd_k'), ())
+
+    It is decided at one point, large primes for the tags, by the two steps of `solve`. (Numbers
+    that are special can leave a tag open that primes determine: `h*d_k` = 0 with h = 0.) Raises
+    `SizeError` for sizes too large to compute with.
+    """
+    return _AtPrimes(sizes, known).left()
+
+
 _GIVEN = "the sizes given"
 
 
-class _Solver:
+class _Search:
+    """The two steps, over numbered equations that are more than one tag.
+
+    `gaps` are polynomials in the tags that are unknown, each zero where its equation holds. What
+    follows from a step is taken up by `found`, which each kind of search has for itself.
+    """
+
+    def __init__(self, gaps: Mapping[int, Size]) -> None:
+        self.gaps = gaps
+
+    def found(self, gap: Size, used: Sequence[int]) -> None:
+        """Take the root of this polynomial in one tag, which comes from the equations numbered."""
+        raise NotImplementedError
+
+    def put(self, sizes: Mapping[str, int]) -> None:
+        """Replace tags whose sizes are known."""
+        self.gaps = {number: _at(gap, sizes) for number, gap in self.gaps.items()}
+
+    def propagate(self) -> bool:
+        """Solve each equation that has a single unknown tag; whether there was one."""
+        found = False
+        for number in self.gaps:
+            if _grows(self.gaps[number]):
+                self.found(self.gaps[number], (number,))
+                found = True
+        return found
+
+    def eliminate(self) -> bool:
+        """Solve equations together, linearly in their monomials; whether a tag came out."""
+        rows = [(gap, (number,)) for number, gap in self.gaps.items()]
+        for gap, used in _reduced(rows):
+            if _grows(gap) or gap.constant:
+                self.found(gap, used)
+                return True
+        return False
+
+
+class _Solver(_Search):
     def __init__(self, equations: tuple[Equation, ...], known: Mapping[str, int]) -> None:
         for equation in equations:
             check_size(f"{equation.size} from {equation.where}", equation.value, least=0)
         self.equations = equations
         self.sizes = {tag: check_size(tag, size, least=0) for tag, size in known.items()}
         self.places = dict.fromkeys(self.sizes, _GIVEN)
+        self.sources: dict[str, str] = {}
+        # Denominators are multiplied out before known sizes go in, since those may be zero.
+        gaps: dict[int, Size] = {}
+        for number, equation in enumerate(equations):
+            if equation.size.single_tag is None:
+                num, den = fraction(equation.size)
+                gaps[number] = num - equation.value * den
+        super().__init__(gaps)
 
     def solved(self) -> dict[str, int]:
+        unknown = self.work_out()
+        if unknown:
+            raise SizeError("underdetermined", tags=unknown)
+        return self.sizes
+
+    def work_out(self) -> list[str]:
+        """Find every size that follows and check every equation; the tags that do not follow."""
         tags = dict.fromkeys(tag for equation in self.equations for tag in equation.size.tags)
         # Plain tags first: their places are what a person recognises in a contradiction.
         for equation in self.equations:
             tag = equation.size.single_tag
             if tag is not None and tag not in self.sizes:
                 self.sizes[tag], self.places[tag] = equation.value, equation.where
+                self.sources[tag] = equation.where
+        self.put(self.sizes)
         while True:
             while self.propagate():
                 pass
-            for equation in self.equations:
-                self.check(equation)
+            for number in range(len(self.equations)):
+                self.check(number)
             unknown = [tag for tag in tags if tag not in self.sizes]
-            if not unknown:
-                return self.sizes
-            if not self.eliminate():
-                raise SizeError("underdetermined", tags=unknown)
+            if not unknown or not self.eliminate():
+                return unknown
 
-    def gap(self, equation: Equation) -> Size:
-        """A polynomial in the unknown tags that is zero exactly where the equation holds.
+    def found(self, gap: Size, used: Sequence[int]) -> None:
+        root = _root(gap) if _grows(gap) else None
+        equations = [self.equations[number] for number in used]
+        places = " and ".join(map(_said, equations))
+        if root is None and len(used) == 1:
+            raise self.unsolvable(equations[0], gap)
+        if root is None:
+            raise SizeError("together", where=places)
+        tag = gap.tags[0]
+        self.sizes[tag], self.places[tag] = root, places
+        self.sources[tag] = " and ".join(dict.fromkeys(equation.where for equation in equations))
+        self.put({tag: root})
 
-        Denominators are multiplied out before known sizes go in, since those may be zero.
-        """
-        num, den = fraction(equation.size)
-        known = {tag: Size.of(size) for tag, size in self.sizes.items()}
-        return (num - equation.value * den).substitute(known)
-
-    def propagate(self) -> bool:
-        """Solve each equation that has a single unknown tag; whether there was one."""
-        found = False
-        for equation in self.equations:
-            if all(tag in self.sizes for tag in equation.size.tags):
-                continue
-            gap = self.gap(equation)
-            if _grows(gap):
-                root = _root(gap)
-                if root is None:
-                    raise self.unsolvable(equation, gap)
-                self.sizes[gap.tags[0]], self.places[gap.tags[0]] = root, _said(equation)
-                found = True
-        return found
-
-    def eliminate(self) -> bool:
-        """Solve equations together, linearly in their monomials; whether a tag came out."""
-        rows = [(self.gap(equation), (equation,)) for equation in self.equations]
-        for gap, used in _reduced(rows):
-            places = " and ".join(_said(equation) for equation in used)
-            root = _root(gap) if _grows(gap) else 0
-            if root is None or gap.constant:
-                raise SizeError("together", where=places)
-            if _grows(gap):
-                self.sizes[gap.tags[0]], self.places[gap.tags[0]] = root, places
-                return True
-        return False
-
-    def check(self, equation: Equation) -> None:
+    def check(self, number: int) -> None:
         """Refuse an equation that the sizes found contradict."""
+        equation = self.equations[number]
         tag = equation.size.single_tag
         if tag is not None and self.sizes.get(tag) == equation.value:
             return
         size, value, where = str(equation.size), equation.value, equation.where
         if any(tag not in self.sizes for tag in equation.size.tags):
             # A factor that is zero settles an equation whatever its other tags are.
-            if self.gap(equation).constant:
+            if self.gaps[number].constant:
                 detail = f"not with {self.given(equation)}"
                 raise SizeError("inconsistent", size=size, value=value, where=where, detail=detail)
             return
@@ -174,8 +237,70 @@ class _Solver:
         )
 
 
+class _AtPrimes(_Search):
+    """A search whose equations hold at a point that is known beforehand, so that no root is sought.
+
+    A quotient need not be whole there: its equation is kept as one between two polynomials.
+    """
+
+    def __init__(self, sizes: Iterable[Size], known: Iterable[str]) -> None:
+        sizes = dict.fromkeys(sizes)
+        tags = dict.fromkeys(tag for size in sizes for tag in size.tags)
+        self.point = dict(zip(tags, _primes(len(tags)), strict=True))
+        given = {*known, *(size.single_tag for size in sizes)}
+        self.open = [tag for tag in tags if tag not in given]
+        mixed = [size for size in sizes if size.single_tag is None]
+        super().__init__(dict(enumerate(map(self.gap, mixed))))
+        self.put({tag: prime for tag, prime in self.point.items() if tag in given})
+
+    def gap(self, size: Size) -> Size:
+        num, den = fraction(size)
+        if den.is_one:
+            return num - num.value(self.point)
+        return num * den.value(self.point) - den * num.value(self.point)
+
+    def left(self) -> tuple[str, ...]:
+        """The tags that are open after both steps have been repeated until nothing changes."""
+        while self.open and (self.propagate() or self.eliminate()):
+            pass
+        return tuple(self.open)
+
+    def found(self, gap: Size, used: Sequence[int]) -> None:
+        (tag,) = gap.tags
+        self.open.remove(tag)
+        self.put({tag: self.point[tag]})
+
+
+@lru_cache(maxsize=64)
+def _primes(count: int) -> tuple[int, ...]:
+    """So many primes, large beside the numbers that people write in sizes."""
+    found: list[int] = []
+    number = 1009
+    while len(found) < count:
+        if all(number % divisor for divisor in range(2, math.isqrt(number) + 1)):
+            found.append(number)
+        number += 2
+    return tuple(found)
+
+
 def _said(equation: Equation) -> str:
     return f"{equation.size} = {equation.value} from {equation.where}"
+
+
+def _at(gap: Size, sizes: Mapping[str, int]) -> Size:
+    """A polynomial without quotients, with numbers for these tags."""
+    if not any(tag in sizes for tag in gap.tags):
+        return gap
+    terms: list[Term] = []
+    for coefficient, monomial in gap.terms:
+        left: list[tuple[Atom, int]] = []
+        for atom, exponent in monomial:
+            if isinstance(atom, str) and atom in sizes:
+                coefficient *= sizes[atom] ** exponent
+            else:
+                left.append((atom, exponent))
+        terms.append((coefficient, tuple(left)))
+    return Size(collected(terms))
 
 
 def _grows(gap: Size) -> bool:
@@ -196,15 +321,15 @@ def _root(gap: Size) -> int | None:
     return low if growing.value({tag: low}) == 0 else None
 
 
-_Row = tuple[Size, tuple[Equation, ...]]
+_Row = tuple[Size, tuple[int, ...]]
 
 
 def _reduced(rows: Iterable[_Row]) -> list[_Row]:
     """The reduced row echelon form, each monomial being a column and each row made whole again.
 
-    A row comes with the equations that it combines. Rows that are zero are left out.
+    A row comes with the numbers of the equations that it combines. Rows that are zero are left out.
     """
-    done: list[tuple[Monomial, Size, tuple[Equation, ...]]] = []
+    done: list[tuple[Monomial, Size, tuple[int, ...]]] = []
     for gap, used in rows:
         for pivot, other, others in done:
             gap, used = _cleared(gap, used, pivot, other, others)
@@ -221,10 +346,10 @@ def _reduced(rows: Iterable[_Row]) -> list[_Row]:
 
 def _cleared(
     gap: Size,
-    used: tuple[Equation, ...],
+    used: tuple[int, ...],
     pivot: Monomial,
     other: Size,
-    others: tuple[Equation, ...],
+    others: tuple[int, ...],
 ) -> _Row:
     """Combine a row with another so that the pivot's column vanishes from it."""
     here = sum(c for c, monomial in gap.terms if monomial == pivot)
