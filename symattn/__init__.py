@@ -48,6 +48,12 @@ _READING_ORDER = (
     ("symattn.codegen", "lambdify"),
     # Boolean masks from and to those of other libraries
     ("symattn.codegen", "keep_from_excluded keep_from_additive additive_from_keep"),
+    # Checking code as it runs: the decorator, what a body may ask, whole packages, the switch
+    ("symattn.runtime.wrappers", "shapecheck"),
+    ("symattn.runtime.declared.spelled", "M"),
+    ("symattn.runtime.inside", "expect bindings"),
+    ("symattn.runtime.packages.importing", "shapecheck_imports"),
+    ("symattn.runtime.switch", "config"),
     # What can go wrong: the root; a formula; a text; a call; ourselves
     ("symattn.errors", "SymattnError"),
     ("symattn.errors", "ShapeError AxisError NotAnOperandError OperationRefusedError"),
@@ -56,6 +62,9 @@ _READING_ORDER = (
     ("symattn.errors", "FamilyIndexError HeadsError"),
     ("symattn.errors", "RelationError SizeError SymbolClashError"),
     ("symattn.errors", "SignatureError CallError InputError InputShapeError ScalarError"),
+    ("symattn.errors", "SpecError ShapeCheckError TypeCheckError NoBindingsError"),
+    ("symattn.errors", "UncheckedWarning"),
+    ("symattn.errors", "SettingError UnknownSettingError PackageError"),
     ("symattn.errors", "BackendError NotSupportedError InternalError"),
 )
 
@@ -84,19 +93,27 @@ if TYPE_CHECKING:
         MaskError as MaskError,
         MinusInfinityError as MinusInfinityError,
         NameSyntaxError as NameSyntaxError,
+        NoBindingsError as NoBindingsError,
         NotAnOperandError as NotAnOperandError,
         NotSupportedError as NotSupportedError,
         OperationRefusedError as OperationRefusedError,
+        PackageError as PackageError,
         RelationError as RelationError,
         ScalarError as ScalarError,
+        SettingError as SettingError,
+        ShapeCheckError as ShapeCheckError,
         ShapeError as ShapeError,
         SignatureError as SignatureError,
         SizeError as SizeError,
         SizeSyntaxError as SizeSyntaxError,
+        SpecError as SpecError,
         SymattnError as SymattnError,
         SymbolClashError as SymbolClashError,
         TextRefusedError as TextRefusedError,
+        TypeCheckError as TypeCheckError,
+        UncheckedWarning as UncheckedWarning,
         UnknownNameError as UnknownNameError,
+        UnknownSettingError as UnknownSettingError,
     )
     from symattn.nodes import (
         Program as Program,
@@ -143,6 +160,11 @@ if TYPE_CHECKING:
     )
     from symattn.notation import latex as latex, text as text
     from symattn.proof import prove as prove, translate as translate
+    from symattn.runtime.declared.spelled import M as M
+    from symattn.runtime.inside import bindings as bindings, expect as expect
+    from symattn.runtime.packages.importing import shapecheck_imports as shapecheck_imports
+    from symattn.runtime.switch import config as config
+    from symattn.runtime.wrappers import shapecheck as shapecheck
     from symattn.variants import (
         attention as attention,
         false_claims as false_claims,

@@ -7,7 +7,8 @@ from `SymattnError`, and also from the built-in class that says what kind of mis
 
 The invariant: an error survives copying and pickling with its facts and message unchanged.
 
-Read `root` first; the others are by what went wrong: `sizes`, `names`, `expressions`, `calls`.
+Read `root` first; the others are by what went wrong: `sizes`, `names`, `expressions`, `calls`,
+`checks`, `settings`.
 """
 
 from symattn.errors.calls import (
@@ -17,6 +18,13 @@ from symattn.errors.calls import (
     InputShapeError,
     ScalarError,
     SignatureError,
+)
+from symattn.errors.checks import (
+    NoBindingsError,
+    ShapeCheckError,
+    SpecError,
+    TypeCheckError,
+    UncheckedWarning,
 )
 from symattn.errors.expressions import (
     AlignmentError,
@@ -43,6 +51,11 @@ from symattn.errors.root import (
     SymattnError,
     UnknownNameError,
 )
+from symattn.errors.settings import (
+    PackageError,
+    SettingError,
+    UnknownSettingError,
+)
 from symattn.errors.sizes import (
     RelationError,
     SizeError,
@@ -64,20 +77,28 @@ __all__ = [
     "MaskError",
     "MinusInfinityError",
     "NameSyntaxError",
+    "NoBindingsError",
     "NotAnOperandError",
     "NotSupportedError",
     "OperationRefusedError",
+    "PackageError",
     "RelationError",
     "ScalarError",
+    "SettingError",
+    "ShapeCheckError",
     "ShapeError",
     "SignatureError",
     "SizeError",
     "SizeSyntaxError",
+    "SpecError",
     "SymattnError",
     "SymbolClashError",
     "TextRefusedError",
+    "TypeCheckError",
+    "UncheckedWarning",
     "UndefinedPointError",
     "UnknownNameError",
+    "UnknownSettingError",
 ]
 
 # A traceback names an error as a program catches it.

@@ -7,6 +7,7 @@ fault of shape is refused; where two happen to be equal, numbers tell it from wh
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,3 +158,148 @@ def test_one_letter_for_two_axes_reads_a_diagonal() -> None:
         "are 1, but those of the right side are n"
         in refusal(lambda: sa.prove(score, Q @ keys.T)).clash
     )
+
+
+# The same faults in code that runs: `A.T @ V` where A is (n, m), and K that is not transposed.
+# NumPy and PyTorch refuse to multiply what does not fit, but know no names; where the product
+# happens to fit, what comes out has a shape that the result, or `expect`, does not.
+
+ROWS = "Q: n d_k, K: m d_k, V: m d_v -> n d_v"
+DIFFERENT = [(5, 7, 4, 3), (2, 3, 5, 4), (7, 5, 3, 4), (1, 2, 3, 4), (4, 1, 2, 3), (3, 8, 6, 2)]
+
+
+def in_numpy(*sizes: int) -> tuple[Any, ...]:
+    """Q, K and V in row layout, and the softmax of the rows."""
+    n, m, d_k, d_v = sizes
+    random = np.random.default_rng(seed=17)
+
+    def softmax(scores: Any) -> Any:
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    arrays = (random.normal(size=shape) for shape in ((n, d_k), (m, d_k), (m, d_v)))
+    return *arrays, softmax
+
+
+def in_pytorch(*sizes: int) -> tuple[Any, ...]:
+    """The same of tensors."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    *arrays, _ = in_numpy(*sizes)
+    return *(torch.tensor(array) for array in arrays), partial(torch.softmax, dim=-1)
+
+
+LIBRARIES = [in_numpy, in_pytorch]
+
+
+def code(softmax: Any, fault: str = "", *, looks: bool = False) -> Callable[..., Any]:
+    """Attention as code, checked: without a fault, or with one; `looks` has an `expect` inside."""
+
+    @sa.shapecheck(ROWS)
+    def attend(Q: Any, K: Any, V: Any) -> Any:
+        S = Q @ (K if fault == "keys not transposed" else K.T) / Q.shape[-1] ** 0.5
+        A = softmax(sa.expect(S, "n m") if looks else S)
+        if fault == "weights transposed":
+            return (sa.expect(A.T, "n m") if looks else A.T) @ V
+        return A @ V
+
+    return attend
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("looks", [False, True])
+def test_code_without_a_fault_passes(library: Callable[..., Any], looks: bool) -> None:
+    for sizes in [*DIFFERENT, (5, 5, 4, 3), (5, 4, 4, 3), (6, 6, 6, 6)]:
+        Q, K, V, softmax = library(*sizes)
+        found = code(softmax, looks=looks)(Q, K, V)
+        q, k, v = (np.asarray(array) for array in (Q, K, V))
+        np.testing.assert_allclose(np.asarray(found), attended_rows(q, k, v, scaled))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("sizes", DIFFERENT)
+@pytest.mark.parametrize("fault", ["weights transposed", "keys not transposed"])
+def test_code_with_a_fault_is_stopped_where_sizes_differ(
+    fault: str, sizes: tuple[int, ...], library: Callable[..., Any]
+) -> None:
+    """The library stops it, and its exception leaves with the sizes of the call."""
+    Q, K, V, softmax = library(*sizes)
+    with pytest.raises((ValueError, RuntimeError)) as caught:
+        code(softmax, fault)(Q, K, V)
+    assert not isinstance(caught.value, sa.SymattnError)
+    (note,) = caught.value.__notes__
+    n_, m_, k_, v_ = sizes
+    for bound in (f"n = {n_} (Q)", f"m = {m_} (K)", f"d_k = {k_} (Q)", f"d_v = {v_} (V)"):
+        assert bound in note
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("sizes", DIFFERENT)
+def test_transposed_weights_that_are_expected_are_ours(
+    sizes: tuple[int, ...], library: Callable[..., Any]
+) -> None:
+    Q, K, V, softmax = library(*sizes)
+    with pytest.raises(sa.ShapeCheckError) as caught:
+        code(softmax, "weights transposed", looks=True)(Q, K, V)
+    assert f"its shape is ({sizes[1]}, {sizes[0]}), but n m is" in caught.value.problem
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("n_", "square", "v_"), [(5, 4, 3), (2, 6, 7), (7, 3, 5)])
+def test_keys_not_transposed_are_not_seen_where_they_are_square(
+    n_: int, square: int, v_: int, library: Callable[..., Any]
+) -> None:
+    """With m = d_k no shape is wrong, so that no check can see it: only the numbers are."""
+    Q, K, V, softmax = library(n_, square, square, v_)
+    wrong = code(softmax, "keys not transposed", looks=True)(Q, K, V)
+    assert wrong.shape == (n_, v_)
+    assert not np.allclose(wrong, code(softmax)(Q, K, V))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("tokens", "k_", "v_"), [(5, 4, 3), (2, 6, 7), (7, 3, 5)])
+def test_transposed_weights_are_not_seen_where_they_are_square(
+    tokens: int, k_: int, v_: int, library: Callable[..., Any]
+) -> None:
+    """With n = m no shape is wrong, so that no check can see it: only the numbers are."""
+    Q, K, V, softmax = library(tokens, tokens, k_, v_)
+    wrong = code(softmax, "weights transposed", looks=True)(Q, K, V)
+    assert wrong.shape == (tokens, v_)
+    assert not np.allclose(wrong, code(softmax)(Q, K, V))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("sizes", DIFFERENT)
+def test_a_product_that_fits_gives_a_result_that_does_not(
+    sizes: tuple[int, ...], library: Callable[..., Any]
+) -> None:
+    """Parts of attention, where both faults run: what they give back is of a wrong shape."""
+    n_, m_, k_, _ = sizes
+    Q, K, V, softmax = library(*sizes)
+
+    @sa.shapecheck("Q: n d_k, K: m d_k -> n m")
+    def weights(Q: Any, K: Any, transpose: bool) -> Any:
+        A = softmax(Q @ K.T)
+        return A.T if transpose else A
+
+    @sa.shapecheck("A: n m, G: n d_v -> m d_v")  # the gradient of V: here Aᵀ is right
+    def gradient(A: Any, G: Any) -> Any:
+        return A.T @ G
+
+    @sa.shapecheck("K: m d_k, W: d_k d_k -> d_k m")
+    def keys(K: Any, W: Any, transpose: bool) -> Any:
+        return (K @ W).T if transpose else K @ W
+
+    A = weights(Q, K, False)
+    assert gradient(A, A @ V).shape == V.shape
+    assert keys(K, K.T @ K, True).shape == (k_, m_)
+    for call, got, wanted in (
+        (lambda: weights(Q, K, True), (m_, n_), "n m"),
+        (lambda: keys(K, K.T @ K, False), (m_, k_), "d_k m"),
+    ):
+        with pytest.raises(sa.ShapeCheckError) as caught:
+            call()
+        assert caught.value.culprits == ("the result",)
+        assert f"the result has shape {got}, but {wanted} is" in caught.value.problem
+    with pytest.raises(sa.ShapeCheckError) as caught:
+        gradient(A.T, A @ V)  # the fault in a call: A is an argument
+    assert "A" in caught.value.culprits

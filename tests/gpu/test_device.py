@@ -1,7 +1,7 @@
 """Every formula of the catalogue on a CUDA device, against float64 on the CPU."""
 
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -96,3 +96,16 @@ def test_every_function_of_every_entry() -> None:
             expected = sa.lambdify([Q], expr)(q)
             found = sa.lambdify([Q], expr, backend="cupy")(*on_device(q))
             np.testing.assert_allclose(found.get(), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_shapes_of_arrays_on_a_device_are_checked() -> None:
+    cupy = pytest.importorskip("cupy")
+
+    def scores(q: Any, k: Any) -> Any:
+        return k.T @ q
+
+    scores.__annotations__ = {"q": Annotated[cupy.ndarray, "d n"], "k": sa.M["d m"]}
+    checked = sa.shapecheck(scores)
+    assert checked(*on_device(np.ones((4, 5)), np.ones((4, 7)))).shape == (7, 5)
+    with pytest.raises(sa.ShapeCheckError):
+        checked(*on_device(np.ones((4, 5)), np.ones((7, 4))))
