@@ -65,7 +65,7 @@ _READING_ORDER = (
     ("symattn.errors", "SpecError ShapeCheckError TypeCheckError NoBindingsError"),
     ("symattn.errors", "UncheckedWarning"),
     ("symattn.errors", "SettingError UnknownSettingError PackageError"),
-    ("symattn.errors", "BackendError NotSupportedError InternalError"),
+    ("symattn.errors", "BackendError FileTakenError NotSupportedError InternalError"),
 )
 
 _HOME = {name: module for module, names in _READING_ORDER for name in names.split()}
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         CallError as CallError,
         EntryError as EntryError,
         FamilyIndexError as FamilyIndexError,
+        FileTakenError as FileTakenError,
         HeadsError as HeadsError,
         InputError as InputError,
         InputShapeError as InputShapeError,

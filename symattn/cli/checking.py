@@ -73,7 +73,7 @@ def part_computed(
     keywords = {
         parameter.name: known[parameter.name]
         for parameter in signature(function).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
     }
     with np.errstate(all="ignore"):  # an overflow shows in the result
         result = function(*(inputs[symbol] for symbol in taken), **keywords)

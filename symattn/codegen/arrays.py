@@ -22,9 +22,19 @@ from symattn.errors import InputError
 # A dtype of another byte order is not among them: it is another key.
 FLOATS = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
-# The largest number of the dtype that is computed in: float16 is computed in float32.
+BFLOAT16 = "bfloat16"
+"""NumPy has no such dtype; the package ml_dtypes gives it one, and an array of it comes from there.
+"""
+
+# The largest number of the dtype that is computed in: two bytes are computed in float32.
 LARGEST: Mapping[str, float] = MappingProxyType(
-    {name: float(np.finfo(max(dtype, np.dtype("float32"))).max) for dtype, name in FLOATS.items()}
+    {
+        BFLOAT16: float(np.finfo("float32").max),
+        **{
+            name: float(np.finfo(max(dtype, np.dtype("float32"))).max)
+            for dtype, name in FLOATS.items()
+        },
+    }
 )
 
 # By NumPy's letter for the kind of a dtype: what it is called, and the conversion.
@@ -58,9 +68,11 @@ def as_array(
 
 
 def check_dtype(name: str, value: Any, target: Target) -> str:
-    """Return the name of an array's dtype, one of the three taken, or raise `InputError`."""
+    """Return the name of an array's dtype, one of those taken, or raise `InputError`."""
     dtype = value.dtype
     taken = FLOATS.get(dtype)
+    if dtype.name == BFLOAT16 and dtype.isnative and target.module == "numpy":
+        taken = BFLOAT16
     if taken is not None:
         return taken
     what, conversion = _CONVERSIONS.get(dtype.kind, ("of an unknown kind", ""))

@@ -8,14 +8,20 @@ business; the shape of each result is added as a comment.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from symattn.codegen import spans, strips
+from symattn.codegen.blocked import Attended, blocked_program
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.plan import direct_plan
+from symattn.codegen.results import RESULTS, the_softmax
 from symattn.codegen.signature import ArrayInput, Signature
-from symattn.codegen.steps import Names, axes_text
+from symattn.codegen.steps import Names, Step, axes_text
 from symattn.codegen.targets import Target
+from symattn.errors import NotSupportedError
 from symattn.meaning.form import Form
 from symattn.nodes import Elementwise, Node, Program, Softmax, SumOver, Transposed
 from symattn.nodes.arrays import ArrayContext, lifted, scalar_code
@@ -32,17 +38,49 @@ class Source:
     text: str
     function: str
     sizes: tuple[str, ...]
+    workers: str = ""
+    """The parameter that takes the number of threads, where there is one."""
+    out: str = ""
+    """The parameter that takes memory for the result, where there is one."""
 
 
-def emit(signature: Signature, program: Program, target: Target) -> Source:
-    """Return the source that computes a program by the direct plan."""
-    return _Emitter(signature, program, target).source()
+def emit(
+    signature: Signature, program: Program, target: Target, returns: Sequence[str] = ()
+) -> Source:
+    """Return the source that computes a program by the direct plan.
+
+    ``returns`` are the results, in the order of the tuple that is returned; without any, the
+    function returns the one result of the program by itself.
+    """
+    return _Emitter(signature, program, target, returns).source()
+
+
+def emit_blocked(
+    signature: Signature, program: Program, target: Target, returns: Sequence[str] = ()
+) -> Source:
+    """Return the source that computes a program by the blocked plan.
+
+    Raises `NotSupportedError`, with the reason, for a program without such a plan.
+    """
+    if "weights" in returns:
+        raise NotSupportedError("weights, which are one matrix, in blocks")
+    the_softmax(program.result.walk(), returns)  # raises, if there are several
+    blocks = blocked_program(program)
+    return _Emitter(signature, blocks, target, returns, in_threads=True).source()
 
 
 class _Emitter:
     """Writes one function; it is the writer that the lowerings are given."""
 
-    def __init__(self, signature: Signature, program: Program, target: Target) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        program: Program,
+        target: Target,
+        returns: Sequence[str],
+        *,
+        in_threads: bool = False,
+    ) -> None:
         self.target = target
         self.signature = signature
         self.names = Names(
@@ -54,14 +92,24 @@ class _Emitter:
         self.alias = self.names.fresh(target.alias)
         self.math = self.names.fresh("math")
         self.dtype = self.names.fresh("dtype")
-        self.plan = direct_plan(program, self.names)
+        self.workers = self.names.fresh("workers") if in_threads else ""
+        self.wide = self.names.fresh("wide") if in_threads else self.dtype
+        self.out = self.names.fresh("out") if in_threads else ""
+        self.narrow: set[str] = set()
+        self.returns = returns
+        self.lse = self.names.fresh("lse") if "lse" in returns else None
+        self.plan = direct_plan(program, self.names, () if in_threads else returns)
+        self.softmax = self.plan.softmax or self.attended_weights()
         self.extents: dict[str, str] = {}
         self.needs_math = False
+        self.supported: dict[str, str] = {}
         first = signature.arrays[0].name if signature.arrays else ""
         self.context = ArrayContext(
             call=lambda name: target.function(name, self.alias),
             extent=self.extent,
-            dtype=f"{first}.dtype" if first else f"{self.alias}.float64",
+            dtype=(self.wide if in_threads else f"{first}.dtype")
+            if first
+            else f"{self.alias}.float64",
             scalar_call=self.scalar_call,
             order=self.plan.order,
         )
@@ -100,6 +148,10 @@ class _Emitter:
     def fresh(self, wanted: str) -> str:
         return self.names.fresh(wanted)
 
+    def sums_of(self, step: Step) -> str | None:
+        of_softmax = step.node == self.softmax or isinstance(step.node, Attended)
+        return self.lse if of_softmax else None
+
     def write(self, statement: str, comment: str = "") -> None:
         parsed = ast.parse(statement).body
         assert len(parsed) == 1, "one statement a line"
@@ -112,6 +164,45 @@ class _Emitter:
 
     def remark(self, comment: str) -> None:
         self.body.append(f"# {comment}")
+
+    @contextmanager
+    def indented(self, header: str) -> Iterator[None]:
+        """Write the statements that are added meanwhile as the body of a function or a loop."""
+        before, self.body = self.body, []
+        yield
+        inner, self.body = self.body, before
+        self.body += [header, *(f"{_INDENT}{line}" if line else "" for line in inner)]
+
+    def gap(self) -> None:
+        """Add an empty line."""
+        self.body.append("")
+
+    def support(self, name: str) -> str:
+        """Return what a function of `strips` or `spans` is called in the source."""
+        if name not in self.supported:
+            self.supported[name] = self.names.fresh(name)
+        return self.supported[name]
+
+    def destination(self, step: Step) -> tuple[str, str]:
+        return (self.dtype, self.out) if step.node == self.plan.result else (self.wide, "")
+
+    def keep_narrow(
+        self, node: Node, blockwise: Sequence[Node], wide: Sequence[Node]
+    ) -> Sequence[Node]:
+        elsewhere = [o for step in self.plan.steps if step.node != node for o in step.operands]
+        taken = {self.in_memory(other) for other in (*elsewhere, *wide)}
+        kept = [operand for operand in blockwise if self.in_memory(operand) not in taken]
+        inputs: dict[Any, str] = {array.source: array.name for array in self.signature.arrays}
+        kept = [operand for operand in kept if self.in_memory(operand).is_input]
+        self.narrow |= {inputs[self.in_memory(operand).source] for operand in kept}
+        return kept
+
+    def in_memory(self, node: Node) -> Node:
+        """Return the node that stands for one that is read in place."""
+        node = self.plan.standing.get(node, node)
+        while node in self.plan.in_place:
+            node = self.plan.in_place[node]
+        return node
 
     # The parts of the module.
 
@@ -140,9 +231,24 @@ class _Emitter:
         function = self.names.fresh(self.signature.function)
         imports = [f"import {self.math_import()}"] if self.needs_math else []
         imports.append(f"import {self.target.module} as {self.alias}")
-        body = [f"{_INDENT}{line}" for line in (*self.body, *steps)]
+        if self.supported:
+            imports += ["", *self.support_imports()]
+        body = [f"{_INDENT}{line}" if line else "" for line in (*self.body, *steps)]
         text = "\n".join([*imports, "", "", self.header(function, given), *body, ""])
-        return Source(text, function, given)
+        return Source(text, function, given, self.workers, self.out)
+
+    def support_imports(self) -> list[str]:
+        """Return the imports of what the source uses of the two modules that it may need."""
+        modules = {module.__name__: module for module in (spans, strips)}
+        lines: list[str] = []
+        for path, module in modules.items():
+            names = ", ".join(
+                name if name == alias else f"{name} as {alias}"
+                for name, alias in sorted(self.supported.items())
+                if getattr(module, name, None) is not None
+            )
+            lines += [f"from {path} import {names}"] if names else []
+        return lines
 
     def math_import(self) -> str:
         return "math" if self.math == "math" else f"math as {self.math}"
@@ -161,13 +267,18 @@ class _Emitter:
     def prepare_inputs(self) -> None:
         arrays = self.signature.arrays
         if arrays:
-            half, single = (self.context.call(name) for name in ("float16", "float32"))
+            single = self.context.call("float32")
             self.write(f"{self.dtype} = {arrays[0].name}.dtype")
             self.remark(
-                "sums of float16 lose digits: they are computed in float32, and rounded once"
+                "sums in two bytes lose digits: they are computed in float32, and rounded once"
             )
-            casts = "\n".join(f"{_INDENT}{a.name} = {a.name}.astype({single})" for a in arrays)
-            self.write(f"if {self.dtype} == {half}:\n{casts}")
+            if self.wide != self.dtype:
+                promoted = self.context.call("promote_types")
+                self.write(f"{self.wide} = {promoted}({self.dtype}, {single})")
+            widened = [array.name for array in arrays if array.name not in self.narrow]
+            casts = "\n".join(f"{_INDENT}{name} = {name}.astype({single})" for name in widened)
+            if widened:
+                self.write(f"if {self.dtype}.itemsize == 2:\n{casts}")
         for array in arrays:
             if array.is_vector:
                 self.write(f"{array.name} = {array.name}[..., None]", axes_text(array.source.sizes))
@@ -175,17 +286,28 @@ class _Emitter:
     def returned(self) -> None:
         code = self.code(self.plan.result)
         if not self.signature.arrays:
-            self.write(f"return {code}")
+            output, comment = code, ""
         elif self.plan.owned:
-            self.write(f"return {code}.astype({self.dtype}, copy=False)")
+            output, comment = f"{code}.astype({self.dtype}, copy=False)", ""
         else:
-            self.write(f"return {code}.astype({self.dtype})", "a copy: never an input itself")
+            output, comment = f"{code}.astype({self.dtype})", "a copy: never an input itself"
+        if not self.returns:
+            self.write(f"return {output}", comment)
+            return
+        results = {"output": output, "lse": self.spread_sums()}
+        if "weights" in self.returns and self.softmax is not None:
+            copy = "" if self.plan.shared and "output" in self.returns else ", copy=False"
+            weights = self.own_code(self.softmax)
+            dtype = self.dtype if self.signature.arrays else f"{weights}.dtype"
+            results["weights"] = f"{weights}.astype({dtype}{copy})"
+        self.write(f"return ({', '.join(str(results[name]) for name in self.returns)},)")
 
     def header(self, function: str, given: Sequence[str]) -> str:
         """Return the first line of the function and its docstring."""
         names = [given_input.name for given_input in self.signature.inputs]
         masks = self.signature.masks
         keywords = [*(mask.name for mask in masks), *(identifier(tag) for tag in given)]
+        keywords += [f"{name}=None" for name in (self.workers, self.out) if name]
         keywords = ["*", *keywords] if keywords else []
         definition = ast.parse(f"def {function}({', '.join([*names, *keywords])}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
@@ -199,15 +321,61 @@ class _Emitter:
             for mask in masks
         ]
         shapes += [f"{_INDENT}{identifier(tag)}: the size {tag}" for tag in given]
+        if self.workers:
+            shapes.append(f"{_INDENT}{self.workers}: the number of threads, or None")
+        if self.out:
+            shapes.append(f"{_INDENT}{self.out}: memory for the result, or None")
         formula = self.signature.formula.replace("\n", f"\n{_INDENT}")
         first = (
             f"Compute {formula}."
             if "\n" not in formula
             else f"Compute these lines, and return the last.\n\n{_INDENT}{formula}"
         )
-        result = self.plan.result
-        heads = (index.size for index in self.context.axes(result.indices))
-        returns = f"{_INDENT}returns: {axes_text((*heads, *result.sizes))}"
-        lines = [first, "", *shapes, returns, _INDENT]
+        lines = [first, "", *shapes, *self.returned_axes(), _INDENT]
         definition.body = [ast.Expr(ast.Constant("\n".join(lines)))]
         return ast.unparse(definition)
+
+    def attended_weights(self) -> Softmax | None:
+        """Return the softmax whose weighted sums are computed in blocks, if its sums are asked for.
+
+        Raises `NotSupportedError` where each head of the values would compute the sums again.
+        """
+        found = [step.node for step in self.plan.steps if isinstance(step.node, Attended)]
+        if self.lse is None or not found:
+            return None
+        weights = found[0].weights
+        if set(weights.indices) != set(found[0].indices):
+            raise NotSupportedError("lse of weights that several heads share, in blocks")
+        return weights
+
+    def spread_sums(self) -> str:
+        """Write log Σ exp(scores) with the leading axes of all inputs, as the output has them."""
+        arrays, lse, call = self.signature.shaped, self.lse, self.context.call
+        if lse is None or self.softmax is None or not arrays:
+            return lse or ""
+        if isinstance(self.plan.result, Attended):
+            return lse  # all inputs belong to the weighted sum, and its leading axes are all
+        vectors = [item.name for item in self.signature.arrays if item.is_vector]  # (…, d, 1) here
+        leading = (
+            f"{item.name}.shape[:-{2 if item.name in vectors else len(item.axes)}]"
+            for item in arrays
+        )
+        batch = self.names.fresh("batch")
+        own = len(self.context.axes(self.softmax.indices)) + 1
+        self.write(f"{batch} = {call('broadcast_shapes')}({', '.join(leading)})")
+        self.write(f"{lse} = {call('broadcast_to')}({lse}, {batch} + {lse}.shape[-{own}:]).copy()")
+        return lse
+
+    def returned_axes(self) -> list[str]:
+        """Return the lines of the docstring that say what is returned."""
+        result, softmax = self.plan.result, self.softmax
+        heads = (index.size for index in self.context.axes(result.indices))
+        axes = {"output": axes_text((*heads, *result.sizes))}
+        if not self.returns:
+            return [f"{_INDENT}returns: {axes['output']}"]
+        if softmax is not None:
+            heads = tuple(index.size for index in self.context.axes(softmax.indices))
+            axes["lse"] = axes_text((*heads, softmax.sizes[1 - softmax.axis]))
+            axes["weights"] = axes_text((*heads, *softmax.sizes))
+        whats = [f"{RESULTS[name]}, {axes[name]}" for name in self.returns]
+        return [f"{_INDENT}returns: a tuple of", *(f"{_INDENT * 2}{what}" for what in whats)]

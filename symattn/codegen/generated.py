@@ -9,19 +9,24 @@ from __future__ import annotations
 import hashlib
 import inspect
 import linecache
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from symattn.codegen.call import Door
-from symattn.codegen.emit import Source, emit
+from symattn.codegen.emit import Source
+from symattn.codegen.plans import Plans, as_workers
+from symattn.codegen.results import asked_for
+from symattn.codegen.saved import save, saved_module
 from symattn.codegen.signature import ArrayInput, Signature, bind_inputs, mask_inputs
 from symattn.codegen.targets import Target, target_named
 from symattn.errors import (
+    CallError,
     NotAnOperandError,
-    NotSupportedError,
     SignatureError,
     SizeError,
     TextRefusedError,
@@ -35,8 +40,8 @@ from symattn.notation.layouts import layout_of
 from symattn.notation.names import identifier
 from symattn.tags import Equation, Size, named, solve
 
-_PLANS = {"auto": "direct", "direct": "direct", "blocked": "blocked"}
-"""Each plan that may be asked for, with the one that is taken."""
+_PLANS = {"auto": "auto", "direct": "direct", "blocked": "blocked"}
+"""The plans that may be asked for."""
 
 
 class GeneratedFunction:
@@ -61,6 +66,9 @@ class GeneratedFunction:
         target: Target,
         name: str,
         layout: str,
+        plan: str = "auto",
+        workers: int | None = None,
+        returns: tuple[str, ...] = (),
     ) -> None:
         result = as_finite(program.result, "lambdify")
         formula = text(result if len(program) == 1 else program)
@@ -74,12 +82,14 @@ class GeneratedFunction:
             layout=layout or layout_of(result) or "",
             masks=mask_inputs(result, formula),
         )
-        self._recipe = (tuple(inputs), program, target.name, name, layout)
+        self._recipe = (tuple(inputs), program, target.name, name, layout, plan, workers, returns)
         self._target = target
-        self._generated: Source = emit(signature, _selecting(program), target)
+        self._workers = as_workers(workers)
+        self._returns = returns
+        self._plans = Plans(signature, _selecting(program), target, plan, returns)
         self._parameters = parameters
-        open_sizes = _open_tags(signature)
-        _refuse_clashes(signature, {*open_sizes, *self._generated.sizes})
+        self._open_sizes = open_sizes = _open_tags(signature)
+        _refuse_clashes(signature, {*open_sizes, *self._plans.sizes})
         call = f"{signature.function}({', '.join(item.name for item in parameters)})"
         self._door = Door(signature, result, target, call)
         self._formula = formula
@@ -98,12 +108,49 @@ class GeneratedFunction:
                     *(identifier(tag) for tag in open_sizes),
                 )
             ]
+            + [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+                for name, taken in (("workers", self._plans.blocked), ("out", True))
+                if taken and self._door.is_free(name)
+            ]
         )
 
     @property
     def source(self) -> str:
-        """The generated Python: a module that runs by itself."""
-        return self._generated.text
+        """The generated Python; where both plans are there, that of the direct one."""
+        return self._plans.shown.text
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The generated Python of each plan that the function has."""
+        return {plan: source.text for plan, source in self._plans.by_name.items()}
+
+    @property
+    def plan(self) -> str:
+        """The plan: ``"auto"`` where both are there, and the sizes of a call choose."""
+        return self._plans.name
+
+    @property
+    def plan_reason(self) -> str:
+        """Why there is no blocked plan, or which plan is taken when."""
+        return self._plans.reason
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a module that computes the same without symattn, and return its path.
+
+        >>> import pathlib, tempfile, symattn as sa
+        >>> X = sa.matrix("X", *sa.dims("n m"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = sa.lambdify([X], 2 * X).save(pathlib.Path(folder, "double.py"))
+        ...     print(path.read_text(encoding="utf-8").splitlines()[0])
+        # Written by symattn ..., for numpy alone. It computes
+
+        The module needs the array library alone.  Its function is called as this one is, and checks
+        the kinds, dtypes and sizes of arrays before it computes; it raises the built-in errors.
+
+        Raises `FileTakenError` if there is a file of this name: none is overwritten.
+        """
+        return save(path, saved_module(self._plans, self._open_sizes, self._workers))
 
     @property
     def inputs(self) -> tuple[NamedInput | Scalar, ...]:
@@ -119,21 +166,42 @@ class GeneratedFunction:
         return self._target.name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        values, masks, sizes = self._door(args, kwargs)
-        given = {identifier(tag): sizes[tag] for tag in self._generated.sizes}
+        workers = self._workers
+        if "workers" in kwargs and self._door.is_free("workers"):
+            workers = as_workers(kwargs.pop("workers"))
+        out = kwargs.pop("out", None) if self._door.takes_out else None
+        if out is not None and self._returns and "output" not in self._returns:
+            raise CallError(self._door.call, "returns= asks for no output that out= could take")
+        values, masks, sizes = self._door(args, kwargs, out)
+        source = self._plans.chosen(sizes, values, masks)
+        given: dict[str, Any] = {identifier(tag): sizes[tag] for tag in source.sizes}
+        if source.workers:
+            given[source.workers] = workers
+        if source.out:
+            given[source.out] = out
         # A difference of finite scores may overflow to −inf, whose exponential is the right 0; an
         # infinity among the inputs ends as NaN where it belongs, and what is masked out may be
         # anything: it is computed, and not used.  None of this deserves a warning each time.
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._compiled(*values, **masks, **given)
+            found = self._compiled[source](*values, **masks, **given)
+        if out is None:
+            return found
+        results = dict(
+            zip(self._returns or ("output",), found if self._returns else (found,), strict=True)
+        )
+        if results["output"] is not out:
+            self._target.load().copyto(out, results["output"])
+        results["output"] = out
+        return tuple(results.values()) if self._returns else out
 
     @cached_property
-    def _compiled(self) -> Callable[..., Any]:
-        return run_source(self._generated)
+    def _compiled(self) -> Mapping[Source, Callable[..., Any]]:
+        return _Compiled()
 
     def _docstring(self) -> str:
-        start = self.source.index('"""') + 3
-        return self.source[start : self.source.index('"""', start)]
+        source = self._plans.shown.text
+        start = source.index('"""') + 3
+        return source[start : source.index('"""', start)]
 
     def __repr__(self) -> str:
         names = ", ".join(item.name for item in self._parameters)
@@ -142,6 +210,14 @@ class GeneratedFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _regenerate, self._recipe
+
+
+class _Compiled(dict[Source, Callable[..., Any]]):
+    """The function of each source, compiled when it is first called."""
+
+    def __missing__(self, source: Source) -> Callable[..., Any]:
+        self[source] = run_source(source)
+        return self[source]
 
 
 def run_source(generated: Source) -> Callable[..., Any]:
@@ -157,7 +233,13 @@ def run_source(generated: Source) -> Callable[..., Any]:
 
 @shallow_enough("generating code")
 def lambdify(
-    inputs: Sequence[Any], expr: Any, *, backend: str = "numpy", plan: str = "auto"
+    inputs: Sequence[Any],
+    expr: Any,
+    *,
+    backend: str = "numpy",
+    plan: str = "auto",
+    workers: int | None = None,
+    returns: str | Iterable[str] | None = None,
 ) -> GeneratedFunction:
     """Return a function of arrays that computes a formula, through generated source.
 
@@ -173,19 +255,34 @@ def lambdify(
     matrix is (…, rows, columns), a vector (…, size).  The boolean arrays of masks are given by
     keyword, ``keep=`` of shape (…, n, m) and ``padding=`` of shape (…, m), True where a query may
     attend.  Sizes are read off the arrays; those that do not follow are given by name (``h=12``).
-    The dtype is that of the inputs, and they are never written to.
+    The dtype is that of the inputs, and they are never written to: float32, float64, float16 or
+    bfloat16 of the package ml_dtypes; those of two bytes are computed in float32 and rounded once.
+    ``out=`` in a call is an array that the result is written to, which is returned: of its shape
+    and dtype, and in no input's memory.  (A formula that has an input of this name has no other.)
 
-    ``backend`` is ``"numpy"`` or ``"cupy"``; ``plan`` is ``"direct"`` (also ``"auto"``): whole
-    matrices, results written in the memory of what is no longer needed.
+    ``returns`` names what a call returns as a tuple, in this order: ``"output"``, ``"lse"``, which
+    is log Σ exp(scores) over the keys of every query (−∞ without keys), and ``"weights"``, which
+    are the softmax as it stands in the formula, with the leading axes of the scores.  One name
+    gives a tuple of one, and ``lse`` of inputs of two bytes is float32.
 
-    Raises `SignatureError` if the inputs are not those of the formula, and `MinusInfinityError` if
-    it ends with an additive mask.  A call raises, before any work is done, `CallError` for the
+    >>> f = sa.lambdify([Q, K], sa.softmax(K.T @ Q, axis=0), returns=("output", "lse"))
+    >>> f(np.zeros((8, 5)), np.zeros((8, 2)))[1].round(6).tolist()
+    [0.693147, 0.693147, 0.693147, 0.693147, 0.693147]
+
+    ``backend`` is ``"numpy"`` or ``"cupy"``.  ``plan`` is ``"direct"``, whole matrices, results
+    written in the memory of what is no longer needed; ``"blocked"``, softmax-weighted sums in
+    strips of queries and blocks of keys, whose scores are never one matrix, in as many threads as
+    ``workers`` says (None: by the size of the work; a call may say it too); or ``"auto"``, the one
+    that suits the sizes of the call.  The bits of the result do not depend on the threads.
+
+    Raises `SignatureError` if the inputs are not those of the formula, `MinusInfinityError` if it
+    ends with an additive mask, and `NotSupportedError` for ``"lse"`` or ``"weights"`` of a formula
+    that has not just one softmax.  A call raises, before any work is done, `CallError` for the
     arguments themselves, `InputError` for one of the wrong kind, `InputShapeError` or `SizeError`
     for sizes that do not fit, `ScalarError` for a scalar that cannot be computed, and
     `BackendError` where the array library is missing.
     """
-    if named("plan", plan, _PLANS) == "blocked":
-        raise NotSupportedError('plan="blocked"; plan="direct" computes the same')
+    named("plan", plan, _PLANS)
     target = target_named(backend)
     if isinstance(expr, list | tuple):
         problem = "the inputs come first: sa.lambdify([Q, K, V], formula)"
@@ -197,7 +294,8 @@ def lambdify(
         problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
     program, name, layout = _taken_apart(expr)
-    return GeneratedFunction(tuple(inputs), program, target, name, layout)
+    results = asked_for(returns, brief(expr))
+    return GeneratedFunction(tuple(inputs), program, target, name, layout, plan, workers, results)
 
 
 def _taken_apart(expr: Any) -> tuple[Program, str, str]:
@@ -233,9 +331,9 @@ def _selecting(program: Program) -> Program:
 
 
 def _regenerate(
-    inputs: Sequence[Any], program: Program, backend: str, name: str, layout: str
+    inputs: Sequence[Any], program: Program, backend: str, *options: Any
 ) -> GeneratedFunction:
-    return GeneratedFunction(inputs, program, target_named(backend), name, layout)
+    return GeneratedFunction(inputs, program, target_named(backend), *options)
 
 
 def _open_tags(signature: Signature) -> tuple[str, ...]:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
+from symattn.codegen.block_code import write_attended
+from symattn.codegen.blocked import Attended
 from symattn.codegen.masked import (
     EVERY,
     Factors,
@@ -20,6 +23,7 @@ from symattn.codegen.masked import (
     write_masked_product,
     write_masked_softmax,
     write_selection,
+    write_sums,
 )
 from symattn.codegen.pairs import write_concat, write_pairs, write_positions
 from symattn.codegen.steps import Step
@@ -75,12 +79,48 @@ class Writer(Protocol):
         """Tell whether a node is weights under a mask, their transpose, or those of all heads."""
         ...
 
+    def sums_of(self, step: Step) -> str | None:
+        """Return the name of log Σ exp(scores) of a softmax, if it is asked for."""
+        ...
+
     def write(self, statement: str, comment: str = "") -> None:
         """Add a statement."""
         ...
 
     def remark(self, comment: str) -> None:
         """Add a line of comment."""
+        ...
+
+    def gap(self) -> None:
+        """Add an empty line."""
+        ...
+
+    def indented(self, header: str) -> AbstractContextManager[None]:
+        """Write the statements that are added meanwhile as the body of a function or a loop."""
+        ...
+
+    def support(self, name: str) -> str:
+        """Return what a function of `strips` or `spans` is called in the source."""
+        ...
+
+    @property
+    def wide(self) -> str:
+        """The dtype that is computed in: float32 for inputs of two bytes."""
+        ...
+
+    def destination(self, step: Step) -> tuple[str, str]:
+        """Return the dtype of a step's result, and the parameter for its memory if it has one."""
+        ...
+
+    def keep_narrow(
+        self, node: Node, blockwise: Sequence[Node], wide: Sequence[Node]
+    ) -> Sequence[Node]:
+        """Return which operands of a node stay of two bytes: inputs that are read by it alone."""
+        ...
+
+    @property
+    def workers(self) -> str:
+        """The parameter that takes the number of threads."""
         ...
 
 
@@ -261,46 +301,32 @@ def _softmax(step: Step, out: Writer) -> None:
         write_masked_softmax(step, node, along, out)
         return
     scores, weights = out.code(step.operands[0]), step.name
+    # Over an empty axis there is no maximum; a library may take the one to begin with.
+    minus_infinity, largest = f"-{out.context.call('inf')}", f"{scores}.max({along})"
+    if node.over.constant is None and out.target.max_takes_initial:
+        largest = f"{scores}.max({along}, initial={minus_infinity})"
+    elif node.over.constant is None:
+        largest = f"({largest} if {scores}.shape[{node.axis - 2}] else 0)"
     remark = f"softmax of every {EVERY[node.axis]}"
-    if step.overwrites is None:
-        out.remark(remark)
-        _shift_into(step, along, out)
-        out.write(f"{out.context.call('exp')}({weights}, out={weights})")
-    else:
-        out.remark(f"{remark}, in the memory of {scores}")
-        _shift(node, scores, along, out)
-        _into(step, "exp", out)
-    out.write(f"{weights} /= {weights}.sum({along})")
-
-
-def _maximum(node: Softmax, scores: str, along: str, out: Writer) -> str | None:
-    """Return the source of the maximum, or None if it would raise over an empty axis."""
-    if node.over.constant is not None:
-        return f"{scores}.max({along})"
-    if out.target.max_takes_initial:
-        return f"{scores}.max({along}, initial=-{out.context.call('inf')})"
-    return None
-
-
-def _shift(node: Softmax, scores: str, along: str, out: Writer) -> None:
-    """Subtract the maximum in place."""
-    largest = _maximum(node, scores, along, out)
-    if largest is not None:
+    in_place = step.overwrites is not None
+    out.remark(f"{remark}, in the memory of {scores}" if in_place else remark)
+    if out.sums_of(step) is not None:  # the maximum is used once more
+        kept = out.fresh("largest")
+        out.write(f"{kept} = {largest}")
+        largest = kept
+    if in_place:
         out.write(f"{scores} -= {largest}")
+        _into(step, "exp", out)
     else:
-        guarded = f"if {scores}.shape[{node.axis - 2}]: {scores} -= {scores}.max({along})"
-        out.write(guarded, "over an empty axis there is no maximum")
-
-
-def _shift_into(step: Step, along: str, out: Writer) -> None:
-    """Subtract the maximum into memory of its own."""
-    node, scores = cast(Softmax, step.node), out.code(step.operands[0])
-    largest = _maximum(node, scores, along, out)
-    if largest is not None:
         _assign(step, f"{scores} - {largest}", out)
-    else:
-        _assign(step, f"{scores}.copy()", out)
-        _shift(node, step.name, along, out)
+        out.write(f"{out.context.call('exp')}({weights}, out={weights})")
+    total = f"{weights}.sum({along})"
+    if out.sums_of(step) is not None:
+        kept = out.fresh("total")
+        out.write(f"{kept} = {total}")
+        total = kept
+        write_sums(step, node, largest, total, out)
+    out.write(f"{weights} /= {total}")
 
 
 def _nothing(_node: Node) -> Sequence[int]:
@@ -339,6 +365,7 @@ _ROWS: dict[type[Node], Lowering] = {
     Concat: Lowering(_nothing, write_concat),
     Pairwise: Lowering(_nothing, write_pairs),
     PositionBias: Lowering(_nothing, write_positions),
+    Attended: Lowering(_nothing, write_attended),
 }
 
 

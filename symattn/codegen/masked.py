@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from symattn.codegen.steps import Step
+from symattn.codegen.steps import Step, axes_text
 from symattn.meaning.form import Form
 from symattn.nodes import AdditiveMask, MatrixSum, Node, Softmax
 
@@ -42,17 +42,32 @@ def write_masked_softmax(step: Step, node: Softmax, along: str, out: Writer) -> 
     # Where nothing is allowed the maximum is -inf, and -inf less -inf would be no number.
     least = f"{call('finfo')}({weights}.dtype).min"
     if out.target.max_takes_initial:
-        out.write(f"{weights} -= {weights}.max({along}, initial={least})")
+        largest = f"{weights}.max({along}, initial={least})"
     else:
         largest = f"{call('maximum')}({weights}.max({along}), {least})"
-        if node.over.constant is not None:
-            out.write(f"{weights} -= {largest}")
-        else:
-            guarded = f"if {weights}.shape[{node.axis - 2}]: {weights} -= {largest}"
-            out.write(guarded, "over an empty axis there is no maximum")
+        if node.over.constant is None:  # over an empty axis there is no maximum
+            largest = f"({largest} if {weights}.shape[{node.axis - 2}] else 0)"
+    if out.sums_of(step) is not None:  # the maximum is used once more
+        kept = out.fresh("largest")
+        out.write(f"{kept} = {largest}")
+        largest = kept
+    out.write(f"{weights} -= {largest}")
     out.write(f"{call('exp')}({weights}, out={weights})")
     out.write(f"{total} = {weights}.sum({along})")
+    write_sums(step, node, largest, total, out)
     out.write(f"{weights} /= {total} + ({total} == 0)", "0 where nothing is allowed")
+
+
+def write_sums(step: Step, node: Softmax, largest: str, total: str, out: Writer) -> None:
+    """Write log Σ exp(scores), if it is asked for: −∞ for a query without keys."""
+    name, call = out.sums_of(step), out.context.call
+    if name is None:
+        return
+    taken = ("[..., 0, :]", "[..., 0]")[node.axis]
+    logarithm = f"{largest} + {call('log')}({total} + ({total} == 0))"
+    code = f"{call('where')}({total} == 0, -{call('inf')}, {logarithm}){taken}"
+    heads = (index.size for index in step.heads)
+    out.write(f"{name} = {code}", axes_text((*heads, node.sizes[1 - node.axis])))
 
 
 def _write_allowed(

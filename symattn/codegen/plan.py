@@ -12,10 +12,11 @@ afterwards, and the result is as large, which needs every batch axis of the othe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.masked import selects
+from symattn.codegen.results import the_softmax
 from symattn.codegen.steps import Names, Plan, Step
 from symattn.nodes import (
     AdditiveMask,
@@ -36,12 +37,13 @@ from symattn.nodes.arrays import index_order
 from symattn.notation.names import identifier
 
 
-def direct_plan(program: Program, names: Names) -> Plan:
+def direct_plan(program: Program, names: Names, returns: Sequence[str] = ()) -> Plan:
     """Lay out a program line by line, each node once.
 
-    Lines that the result does not need are left out.
+    Lines that the result does not need are left out.  Where ``returns`` asks for the weights of
+    the softmax or for its sums, its memory is left alone; without the output, it is the result.
     """
-    return _Layout(program, names).plan()
+    return _Layout(program, names, returns).plan()
 
 
 class _Layout:
@@ -51,7 +53,7 @@ class _Layout:
     back to the node that the line computes.
     """
 
-    def __init__(self, program: Program, names: Names) -> None:
+    def __init__(self, program: Program, names: Names, returns: Sequence[str]) -> None:
         self.standing: dict[Node, Node] = {}
         written: dict[str, Node] = {}
         symbols = program.line_symbols
@@ -62,6 +64,9 @@ class _Layout:
             if name in earlier and not written[name].is_input:
                 self.standing[symbols[name]] = written[name]
         self.result = written[last]
+        self.softmax = the_softmax(self.walk(self.result), returns)
+        if self.softmax is not None and "output" not in returns:
+            self.result = self.softmax
         needed = set(self.walk(self.result))
         self.named: dict[Node, str] = {}
         order: dict[Node, None] = {}
@@ -70,6 +75,7 @@ class _Layout:
                 order.update(dict.fromkeys(self.walk(line)))
                 if not line.is_input and line not in self.named:
                     self.named[line] = names.fresh(identifier(name))
+        order.update(dict.fromkeys(self.walk(self.result)))  # a softmax may stand inside a line
         self.nodes = tuple(order)
         self.names = names
         self.consumers: dict[Node, list[Node]] = {node: [] for node in self.nodes}
@@ -148,6 +154,8 @@ class _Layout:
         for step in self.steps:
             for operand in self.operands(step):
                 last_reader[self.memory(operand)] = step
+        if self.softmax is not None:
+            last_reader.pop(self.softmax, None)  # it is read once more, at the end
         found: dict[Node, int] = {}
         for step in self.steps:
             for position in lowering_of(step).reuses(step):
@@ -157,7 +165,7 @@ class _Layout:
                 if (
                     not operand.is_input
                     and self.memory(operand) == operand
-                    and last_reader[operand] == step
+                    and last_reader.get(operand) == step
                     and set(operand.indices) == set(step.indices)
                     and all(self.memory(other) != operand for other in others)
                     and all(self.inputs[other] <= self.inputs[operand] for other in others)
@@ -195,6 +203,8 @@ class _Layout:
             owned,
             self.standing,
             self.order,
+            self.softmax,
+            self.softmax is not None and self.memory(self.result) == self.softmax,
         )
 
     def leaders(self, overwritten: Mapping[Node, int]) -> dict[Node, Node]:

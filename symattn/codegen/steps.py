@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from symattn.nodes import Node
+from symattn.nodes import Node, Softmax
 from symattn.nodes.indices import AxisIndex
 from symattn.tags import Size
 
@@ -47,7 +47,9 @@ class Plan:
     ``in_place`` holds the node from which each node that is read in place is written, ``owned``
     tells whether the result is memory that a step made, so that it can be handed out, and
     ``standing`` leads from the name of a line to the node that the line computes.  ``order`` is
-    that of the axes of indices, in all arrays.
+    that of the axes of indices, in all arrays.  ``softmax`` is the one whose weights or sums are
+    returned as well, None where there is none, and ``shared`` tells whether the result lies in the
+    memory of its weights.
     """
 
     steps: tuple[Step, ...]
@@ -57,6 +59,8 @@ class Plan:
     owned: bool
     standing: Mapping[Node, Node]
     order: tuple[AxisIndex, ...]
+    softmax: Softmax | None = None
+    shared: bool = False
 
 
 def axes_text(axes: Iterable[Size]) -> str:

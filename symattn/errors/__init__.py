@@ -14,6 +14,7 @@ Read `root` first; the others are by what went wrong: `sizes`, `names`, `express
 from symattn.errors.calls import (
     BackendError,
     CallError,
+    FileTakenError,
     InputError,
     InputShapeError,
     ScalarError,
@@ -70,6 +71,7 @@ __all__ = [
     "CallError",
     "EntryError",
     "FamilyIndexError",
+    "FileTakenError",
     "HeadsError",
     "InputError",
     "InputShapeError",

@@ -97,6 +97,18 @@ class BackendError(SymattnError, RuntimeError):
         )
 
 
+class FileTakenError(SymattnError, FileExistsError):
+    """A file that is there already, where one is to be written: it is left as it is.
+
+    >>> print(FileTakenError("attention.py"))
+    there is a file attention.py already, and it is not overwritten
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"there is a file {path} already, and it is not overwritten")
+
+
 class ScalarError(SymattnError, ValueError):
     """A scalar of a formula that is no finite real number, with the sizes and scalars of a call.
 

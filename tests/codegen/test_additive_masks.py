@@ -16,6 +16,8 @@ from symattn.nodes.core import Node
 
 Array = np.ndarray[Any, Any]
 
+pytestmark = pytest.mark.usefixtures("each_plan")
+
 d_k, d_v, n, m = sa.dims("d_k d_v n m")
 Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
 S = sa.matrix("S", m, n)

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,49 @@ def test_an_empty_axis() -> None:
     np.testing.assert_allclose(run(*arrays), expected, rtol=1e-12, atol=1e-13)
     view = in_numpy(generated(EXPRESSIONS["of a view"]))
     assert view(np.ones((7, 0))).shape == (0, 7)
+
+
+RETURNS = ("output", "lse", "weights")
+
+
+@pytest.mark.parametrize("keys", [7, 0])
+@pytest.mark.parametrize("name", ["attention", "masked", "masked over rows", "heads"])
+def test_further_results(name: str, keys: int) -> None:
+    expr = EXPRESSIONS[name]
+    sizes = {"d_k": 4, "d_v": 3, "n": 5, "m": keys, "h": 6}
+    random = np.random.default_rng(2)
+    arrays = [
+        random.normal(size=[s.value(sizes) for s in symbol.sizes]) for symbol in expr.inputs()
+    ]
+    f = sa.lambdify(expr.inputs(), expr, backend="cupy", returns=RETURNS)
+    expected = sa.lambdify(expr.inputs(), expr, returns=RETURNS)(*arrays)
+    for one, other in zip(in_numpy(f)(*arrays), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-13)
+
+
+@needs_cupy
+@pytest.mark.parametrize("name", ["attention", "masked"])
+def test_names_of_further_results_exist_in_cupy(name: str) -> None:
+    cupy = pytest.importorskip("cupy")
+    expr = EXPRESSIONS[name]
+    f = sa.lambdify(expr.inputs(), expr, backend="cupy", returns=RETURNS)
+    assert problems(f.source, cupy) == []
+
+
+def test_it_is_saved_without_the_library(tmp_path: Path) -> None:
+    text = generated(EXPRESSIONS["masked"]).save(tmp_path / "masked.py").read_text("utf-8")
+    assert "import cupy as cp\n" in text
+    assert "check_inputs(\n        cp,\n" in text
+    assert "strips" not in text
+    namespace: dict[str, Any] = {}
+    exec(text.replace("import cupy as", "import numpy as"), namespace)
+    arrays = [np.full(shape, 0.5) for shape in ((4, 5), (4, 7), (3, 7))]
+    expected = sa.lambdify([Q, K, V], EXPRESSIONS["masked"])(
+        **dict(zip("QKV", arrays, strict=True))
+    )
+    np.testing.assert_allclose(
+        namespace["compute"](**dict(zip("QKV", arrays, strict=True))), expected
+    )
 
 
 # The door.

@@ -17,6 +17,8 @@ from symattn.nodes.core import Node
 
 Array = np.ndarray[Any, Any]
 
+pytestmark = pytest.mark.usefixtures("each_plan")
+
 h, g, r, d_k, d_v, d, n, m = sa.dims("h g r d_k d_v d n m")
 i, a, b, k = sa.index("i", h), sa.index("a", g), sa.index("b", r), sa.index("k", h)
 SIZES = {"h": 3, "g": 2, "r": 5, "d_k": 4, "d_v": 6, "d": 7, "n": 8, "m": 9}

@@ -17,6 +17,8 @@ from tests import loops
 
 Array = np.ndarray[Any, Any]
 
+pytestmark = pytest.mark.usefixtures("each_plan")
+
 d_k, d_v, n, m, w = sa.dims("d_k d_v n m w")
 COLUMN = (sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m))
 ROW = (sa.matrix("Q", n, d_k), sa.matrix("K", m, d_k), sa.matrix("V", m, d_v))
@@ -411,7 +413,7 @@ def test_names_that_clash_are_refused() -> None:
 
 def test_the_signature_says_the_booleans() -> None:
     f = attend(sa.window(w, "top_left") & sa.keep() & sa.padding(), "row")
-    assert str(f.__signature__) == "(Q, K, V, *, keep, padding, w)"
+    assert str(f.__signature__) == "(Q, K, V, *, keep, padding, w, workers=None, out=None)"
     assert "keep: (…, n, m) of booleans, True where it may attend" in (f.__doc__ or "")
     q, k, v, keep, padding = arrays(5, 7, seed=17)
     with pytest.raises(sa.InputShapeError, match="w; give each by name"):

@@ -28,6 +28,8 @@ WQ, WK, WV = sa.matrix("W^Q", d_k, d_x), sa.matrix("W^K", d_k, d_y), sa.matrix("
 WKX, WVX = sa.matrix("W^K", d_k, d_x), sa.matrix("W^V", d_v, d_x)
 
 Array = np.ndarray[Any, Any]
+
+pytestmark = pytest.mark.usefixtures("each_plan")
 Shape = tuple[int, ...]
 
 Q_SHAPE, K_SHAPE, V_SHAPE, W_SHAPE = (D_K, N), (D_K, M), (D_V, M), (D_K, D_K)

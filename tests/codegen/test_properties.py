@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, note, settings, strategies as st
 
 import symattn as sa
@@ -22,6 +23,8 @@ from symattn.tags import Relations
 from tests.strategies import expressions
 
 Array = np.ndarray[Any, Any]
+
+pytestmark = pytest.mark.usefixtures("each_plan")
 
 drawing = settings(
     max_examples=80,

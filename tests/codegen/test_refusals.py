@@ -103,7 +103,7 @@ def test_unknown_backends_and_plans() -> None:
     assert text == "there is no backend named 'torch'; there are numpy, cupy"
     message(sa.UnknownNameError, sa.lambdify, [Q, K, V], A, backend=None)
     message(sa.UnknownNameError, sa.lambdify, [Q, K, V], A, plan="dirct")
-    assert "blocked" in message(sa.NotSupportedError, sa.lambdify, [Q, K, V], A, plan="blocked")
+    assert "softmax" in message(sa.NotSupportedError, sa.lambdify, [Q, K], K.T @ Q, plan="blocked")
     assert sa.lambdify([Q, K, V], A, plan="direct").source == f.source
 
 
@@ -325,6 +325,19 @@ def test_no_error_shows_what_is_in_an_array() -> None:
     secret = np.full((3, 6), 271828.125)
     for bad in (secret, secret.astype(int), secret.tolist(), secret.astype("f4")):
         assert "271828" not in message(sa.SymattnError, f, q, k, bad)
+
+
+def test_an_earlier_call_lets_in_only_its_like() -> None:
+    for _ in range(3):
+        assert f(q, k, v).shape == (3, 5)
+    message(InputError, f, q, k, v.astype("f4"))
+    message(InputError, f, q, k, v.astype(">f8"))
+    message(InputError, f, q, k, np.ma.masked_array(v))
+    message(InputError, f, q, k, v.tolist())
+    message(InputShapeError, f, q, k.T, v)
+    message(CallError, f, q, k)
+    message(CallError, f, q, k, v, v)
+    message(CallError, f, q, k, v, K=k)
 
 
 @pytest.mark.parametrize(("dtype", "factor"), [(np.float16, 1e39), (np.float32, 1e39)])

@@ -14,6 +14,8 @@ import symattn as sa
 from tests.corpus.checks import different, equal, refusal
 from tests.loops import softmax_of
 
+pytestmark = pytest.mark.usefixtures("each_plan")
+
 d_k, d_v, n, m = sa.dims("d_k d_v n m")
 Q, K, V = sa.matrix("Q", n, d_k), sa.matrix("K", m, d_k), sa.matrix("V", m, d_v)
 S = sa.matrix("S", n, m)

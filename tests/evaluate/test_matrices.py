@@ -169,6 +169,8 @@ def concrete_nodes(base: type) -> set[type]:
     found: set[type] = set()
     for cls in base.__subclasses__():
         found |= {cls, *concrete_nodes(cls)}
+    # What the code generator puts into a program is no operation that a person writes.
+    found = {cls for cls in found if cls.__module__.startswith("symattn.nodes")}
     return {cls for cls in found if not cls.__name__.startswith("_")}
 
 

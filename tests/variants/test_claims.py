@@ -258,7 +258,8 @@ def generated(side: Node, proof: Proof) -> Any:
         arrays[mask.label] = np.array(proof.inputs[mask.label])
     arrays |= {each.name: float(proof.scalars[each.name]) for each in side.scalars()}
     f = sa.lambdify(side.inputs(), side)
-    asked = signature(f).parameters.keys() - arrays.keys()
+    needed = {name for name, p in signature(f).parameters.items() if p.default is p.empty}
+    asked = needed - arrays.keys()
     result = f(**arrays, **{tag: proof.sizes[tag] for tag in asked})
     return result[tuple(proof.indices[index.name] for index in side.indices)]
 

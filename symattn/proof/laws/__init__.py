@@ -9,6 +9,7 @@ from symattn.proof.laws.arithmetic import DISTRIBUTING, GATHERING
 from symattn.proof.laws.functions import FUNCTION_LAWS
 from symattn.proof.laws.identities import IDENTITIES
 from symattn.proof.laws.law import Law
+from symattn.proof.laws.merging import MERGING
 from symattn.proof.laws.over_heads import HEADS
 from symattn.proof.laws.pairs import BLOCKS
 from symattn.proof.laws.softmaxes import SOFTMAXES
@@ -17,6 +18,7 @@ from symattn.proof.laws.transposes import TRANSPOSES
 LAWS: dict[str, Law] = {
     **TRANSPOSES,
     **SOFTMAXES,
+    **MERGING,
     **ADDITIVE_MASKS,
     **IDENTITIES,
     **FUNCTION_LAWS,
