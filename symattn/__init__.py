@@ -28,7 +28,7 @@ _READING_ORDER = (
     # An index over an axis, to read one entry or one head; a matrix for each head
     ("symattn.nodes", "index family heads head sum_over reshape"),
     # Elementwise functions
-    ("symattn.nodes", "exp log tanh sin cos relu sigmoid silu softplus sqrt square reciprocal"),
+    ("symattn.nodes", "exp log tanh sin cos abs relu sigmoid silu softplus sqrt square reciprocal"),
     ("symattn.nodes", "function"),
     # Formulas of several named lines
     ("symattn.nodes", "Program"),
@@ -65,7 +65,7 @@ _READING_ORDER = (
     ("symattn.errors", "SpecError ShapeCheckError TypeCheckError NoBindingsError"),
     ("symattn.errors", "UncheckedWarning"),
     ("symattn.errors", "SettingError UnknownSettingError PackageError"),
-    ("symattn.errors", "BackendError FileTakenError NotSupportedError InternalError"),
+    ("symattn.errors", "BackendError FileTakenError SavePathError NotSupportedError InternalError"),
 )
 
 _HOME = {name: module for module, names in _READING_ORDER for name in names.split()}
@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         OperationRefusedError as OperationRefusedError,
         PackageError as PackageError,
         RelationError as RelationError,
+        SavePathError as SavePathError,
         ScalarError as ScalarError,
         SettingError as SettingError,
         ShapeCheckError as ShapeCheckError,
@@ -118,6 +119,7 @@ if TYPE_CHECKING:
     )
     from symattn.nodes import (
         Program as Program,
+        abs as abs,
         additive_mask as additive_mask,
         assuming as assuming,
         causal as causal,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from symattn.codegen.plans import Plans
+from symattn.codegen.plans import Chosen, Plans
 from tests.codegen.blocks import in_small_blocks
 
 
@@ -30,8 +30,8 @@ def each_plan(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         in_small_blocks(patch)
 
-        def chosen(plans: Plans, *_arguments: object) -> object:
-            return plans.by_name.get(request.param, plans.shown)
+        def chosen(plans: Plans, *_arguments: object) -> Chosen:
+            return Chosen(plans.by_name.get(request.param, plans.shown))
 
         patch.setattr(Plans, "chosen", chosen)
         yield request.param

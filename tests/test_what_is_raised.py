@@ -80,7 +80,7 @@ BAD_CALLS: dict[str, tuple[Call, ...]] = {
         )
         for name in (
             *("exp", "log", "tanh", "sin", "cos", "relu", "sigmoid", "silu", "softplus"),
-            *("sqrt", "square", "reciprocal"),
+            *("abs", "sqrt", "square", "reciprocal"),
         )
     },
     "function": (lambda: sa.lambdify([S], sa.function("phi")(S)),),

@@ -1,14 +1,19 @@
 """Running formulas: a plan, readable source from it, and a function whose calls are checked.
 
 * `signature`: the inputs, checked against the formula; `targets`: the array libraries, a row each;
-* `steps`, `plan`: what is computed, in which order, in whose memory;
-* `lowerings`, `masked`, `pairs`, `emit`: each step as statements, and the module that they make;
-* `blocked`, `reading`, `tiles`: weighted sums in blocks, and their scores as tiles of one block;
-* `block_code`, `tile_code`, `key_ranges`: those as statements, which call `strips` and `spans`;
-* `plans`: whole matrices or blocks, as suits the sizes of a call;
-* `arrays`, `scalars`, `call`: what a call is checked for before any work is done;
+* `steps`, `plan`: what is computed, in which order, in whose memory; `results`: what is returned;
+* `lowerings`, `masked`, `pairs`, `opening`, `emit`: steps as statements, and the module of these;
+* `blocked`, `kin`, `distributed`, `in_blocks`: weighted sums in blocks, with a softmax and without;
+* `reading`, `tiles`: their scores as tiles of one block;
+* `block_code`, `tile_code`, `in_place`, `key_ranges`: those as statements, which call
+* `strips`, `softmax_sums`, `plain_sums`, `spans`: the loops over blocks, which source imports;
+* `plans`, `choice`: whole matrices or blocks, as suits the sizes of a call;
+* `arrays`, `scalars`, `destination`, `call`: what a call is checked for before any work is done;
 * `conversions`: boolean masks from and to those of other libraries;
-* `generated`: `lambdify`, the only place where source is run.
+* `generated`: `lambdify`, the only place where source is run; `shown`: what its functions print;
+* `saved`, `checks`: a function as a module that needs no symattn.
+
+The loops over blocks, `choice` and `checks` run without symattn: such modules have copies of them.
 """
 
 from symattn.codegen.conversions import (

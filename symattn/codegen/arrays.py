@@ -17,7 +17,8 @@ import numpy as np
 
 from symattn.codegen.signature import NumberInput
 from symattn.codegen.targets import Target
-from symattn.errors import InputError
+from symattn.errors import InputError, SizeError
+from symattn.tags import check_size
 
 # A dtype of another byte order is not among them: it is another key.
 FLOATS = {np.dtype(name): name for name in ("float16", "float32", "float64")}
@@ -140,3 +141,18 @@ def as_number(given: NumberInput, value: Any) -> float:
     if given.is_positive and number <= 0:
         raise InputError(name, f"{number}", "", "a positive number, as it was declared")
     return number
+
+
+def as_workers(workers: Any) -> int | None:
+    """Return a number of threads, or raise `InputError`.
+
+    >>> as_workers(2), as_workers(None)
+    (2, None)
+    """
+    if workers is None:
+        return None
+    try:
+        return check_size("workers", workers)
+    except SizeError:
+        found = repr(workers) if isinstance(workers, int) else f"a {type(workers).__name__}"
+        raise InputError("workers", found, "", "a number of threads from 1, or None") from None

@@ -1,6 +1,7 @@
-"""A softmax-weighted sum as statements: what the scores of a block are, and which of them are seen.
+"""A weighted sum as statements: what the scores of a block are, and which of them are seen.
 
-The loop over strips and blocks is `symattn.codegen.strips`; the source gives it three things that
+The loop over strips is `symattn.codegen.strips`, that over blocks `symattn.codegen.softmax_sums`,
+or `symattn.codegen.plain_sums` where there is no softmax; the source gives it three things that
 depend on the formula: the scores of a block, the mask of a block, and the keys that a strip of
 queries sees, so that what nobody sees is skipped and what everybody sees is not looked at.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symattn.codegen.key_ranges import KeyRanges
+from symattn.codegen.kin import Summed
 from symattn.codegen.steps import Step
 from symattn.codegen.tile_code import TileWriter
 from symattn.codegen.tiles import Weights
@@ -46,12 +48,16 @@ class _Attention(TileWriter):
             out.write(f"{sums} = {call('empty')}({batch} + ({self.n},), {out.wide})")
         work = out.fresh("attend")
         strip, head, i0, i1 = self.strip, self.head, self.i0, self.i1
-        keys, seen = self.keys(), self.seen_by_distance()
+        self.biases_by_distance()
+        hides = self.hides()
+        keys, seen = self.keys(hides), self.seen_by_distance()
         out.gap()
+        a, z, s = self.a, self.z, self.s
+        out.remark(f"b queries of one head; scores of w keys, {a} up to {z}, are written to {s}")
         with out.indented(f"def {work}({head}, {strip}, {self.space}):"):
             out.write(f"{i0}, {i1} = {strip}[:2]", "the queries of the strip")
             self.prepare()
-            scores = self.scores()
+            scores = self.scores("weights" if isinstance(self.node, Summed) else "scores")
             visible = self.visible(seen)
             of_head = f"{values}[{head}]" if rows else f"{values}[{head}].T"
             result = f"{name}[{head}][{i0}:{i1}]" if rows else f"{name}[{head}].T[{i0}:{i1}]"
@@ -60,8 +66,10 @@ class _Attention(TileWriter):
                 given.append(f"reweigh={self.reweigh()}")
             if sums is not None:
                 given.append(f"lse={sums}[{head}][{i0}:{i1}]")
+            given += [f"hides={hides}"] if hides else []
+            summed = "plain_sum" if isinstance(self.node, Summed) else "weighted_sum"
             out.gap()
-            out.write(f"{out.support('weighted_sum')}({', '.join(given)})")
+            out.write(f"{out.support(summed)}({', '.join(given)})")
         out.gap()
         entries = self.entries()
         strips = f"{out.support('strips_of')}({', '.join([self.n, self.m, *keys, *entries])})"
@@ -70,15 +78,15 @@ class _Attention(TileWriter):
         out.write(f"{out.support('run')}({', '.join(arguments)})")
 
     def entries(self) -> list[str]:
-        """Return the argument for how many numbers a score of a pair is computed from."""
-        sizes = list(dict.fromkeys(self.reading.entries))
+        """Write how many numbers a score of a pair is computed from; return it as an argument."""
+        sizes = dict.fromkeys(self.reading.entries)
         if not sizes:
             return []
-        codes = [size_code(size, self.out.context) for size in sizes]
-        largest = (
-            codes[0] if len(codes) == 1 else f"{self.out.context.call('max')}([{', '.join(codes)}])"
-        )
-        return [f"entries={largest}"]
+        name, codes = self.out.fresh("entries"), [size_code(s, self.out.context) for s in sizes]
+        largest = f"{self.out.context.call('max')}([{', '.join(codes)}])"
+        code = codes[0] if len(codes) == 1 else largest
+        self.out.write(f"{name} = {code}", "of the longest vector of a pair")
+        return [f"entries={name}"]
 
     def spread(self) -> tuple[str, str]:
         """Write all operands with the same leading axes; return the values and these axes."""
@@ -112,27 +120,40 @@ class _Attention(TileWriter):
         query, key = (place(size) for size in self.sizes)
         return mask.condition(query, key, self.sizes), query, key
 
-    def keys(self) -> list[str]:
+    def hides(self) -> str:
+        """Write whether a mask hides, if that depends on the call; return what that is called.
+
+        A mask that weights are multiplied by hides what is finite; 0 · NaN is NaN.
+        """
+        out = self.out
+        if not (isinstance(self.node, Summed) and self.node.multiplies_by_mask):
+            return ""
+        name, arrays = out.fresh("hides"), ", ".join(map(out.code, self.node.matrices))
+        test = f"{out.support('all_finite')}({arrays})"
+        out.write(f"{name} = {test}", "else no key is skipped: 0 · NaN is NaN")
+        return name
+
+    def keys(self, hides: str) -> list[str]:
         """Return the argument for the keys that a strip sees, if there is a mask."""
         if self.node.attends_under is None:
             return []
         condition, query, key = self.condition()
-        ranges = KeyRanges(self.out.context, query, key)
-        code = ranges.code(condition)
-        for name in ranges.used:
-            code = code.replace(name, self.out.support(name))
-        return [code]
+        code = self.ranges(query, key).code(condition)
+        return [f"{code} if {hides} else None"] if hides else [code]
+
+    def ranges(self, query: Place, key: Place) -> KeyRanges:
+        return KeyRanges(self.out.context, self.out.support, query, key)
 
     def seen_by_distance(self) -> str | None:
         """Write what is seen of a tile, if that depends on j - i: it is the same in many strips."""
         if self.node.attends_under is None:
             return None
         condition, query, key = self.condition()
-        ranges = KeyRanges(self.out.context, query, key)
+        ranges = self.ranges(query, key)
         if not ranges.is_relative(condition):
             return None
         seen, r = map(self.out.fresh, ("seen", "r"))
-        tile = self.diagonals(f"lambda {r}: {ranges.relative(condition, r)}", self.out.wide)
+        tile = self.diagonals(f"lambda {r}: {ranges.relative(condition, r)}")
         self.out.write(f"{seen} = {tile}", f"{r} = j - i")
         return seen
 

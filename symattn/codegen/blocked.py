@@ -1,21 +1,28 @@
-"""Where a program takes a softmax-weighted sum that can be computed in blocks.
+"""Where a program takes weighted sums that can be computed in blocks.
 
 The blocked plan is the direct plan of another program: the product of the weights with the values
-is replaced by one node, `Attended`, whose operands are what the scores of a block are computed from
-(`symattn.codegen.reading`).  What comes before it (projections, biases, norms) and what comes after
-(heads put together, an output projection) stays what it was.
+is replaced by one node, whose operands are what the scores of a block are computed from
+(`symattn.codegen.reading`): `Attended` where the weights are a softmax, and `Summed` where they are
+another function of scores (`symattn.codegen.kin`).  What comes before it (projections, biases,
+norms) and what comes after (heads put together, an output projection) stays what it was.
 """
 
 from __future__ import annotations
 
-from typing import cast
-
 import sympy
 
-from symattn.codegen.reading import Reading, chain, read
+from symattn.codegen.distributed import distributed
+from symattn.codegen.in_blocks import (
+    InBlocks,
+    refused_use,
+    replaced,
+    used_otherwise,
+    values_beside,
+)
+from symattn.codegen.kin import with_sums
+from symattn.codegen.reading import Reading, read
 from symattn.codegen.tiles import Tile
 from symattn.errors import NotSupportedError, ShapeError
-from symattn.meaning.form import Form, Place
 from symattn.nodes import (
     BooleanInput,
     Hadamard,
@@ -28,36 +35,13 @@ from symattn.nodes import (
     Softmax,
     Transposed,
 )
-from symattn.nodes.arrays import ArrayContext
-from symattn.nodes.core import Agreement, Arguments
+from symattn.nodes.along_axis import queries_and_keys
 from symattn.notation import text
-from symattn.notation.rows import Binding, Kind, Notation
 from symattn.tags import Size
 
 
-class Attended(Node):
-    """``P V`` or ``V P`` as one operation; arguments are P, the order, V, and all operands.
-
-    P is a softmax, or one that is scaled or multiplied entry by entry (by a dropout, say).
-    """
-
-    notation = Notation(Kind.PRODUCT, Binding.PRODUCT)
-
-    @classmethod
-    def _accept(cls, factor: Node, rows: sympy.Integer, values: Node, *operands: Node) -> Arguments:
-        return factor, rows, values, *operands
-
-    @classmethod
-    def _check(cls, operands: Arguments, agreement: Agreement) -> tuple[Size, Size]:
-        factor, values = cast(Node, operands[0]), cast(Node, operands[2])
-        if operands[1] == 1:
-            return factor.sizes[0], values.sizes[1]
-        return values.sizes[0], factor.sizes[1]
-
-    @property
-    def changed(self) -> Node:
-        """What the values are multiplied with."""
-        return cast(Node, self.args[0])
+class Attended(InBlocks):
+    """``P V`` or ``V P``; P is a softmax, or one that is scaled or multiplied entry by entry."""
 
     @property
     def weights(self) -> Softmax:
@@ -65,14 +49,9 @@ class Attended(Node):
         return next(node for node in self.changed.walk() if isinstance(node, Softmax))
 
     @property
-    def query_axis(self) -> int:
-        """The axis of the result along which queries lie: 0 where they are rows."""
-        return 0 if self.args[1] == 1 else 1
-
-    @property
-    def matrices(self) -> tuple[Node, ...]:
-        """The values, and what the scores are computed from."""
-        return cast(tuple[Node, ...], self.operands[2:])
+    def tokens(self) -> tuple[Size, Size]:
+        """The numbers of queries and of keys."""
+        return queries_and_keys(self.weights.sizes, self.weights.axis)
 
     @property
     def mask_arrays(self) -> tuple[BooleanInput, ...]:
@@ -88,20 +67,6 @@ class Attended(Node):
         """Return the scores of a block, what becomes of the weights, and what was read."""
         return _read(self.changed, self.weights, self.query_axis)
 
-    def meaning(self, row: Place, column: Place) -> Form:
-        """That of the product."""
-        return self.product().meaning(row, column)
-
-    def product(self) -> Node:
-        """Return the product that it stands for."""
-        values = cast(Node, self.args[2])
-        pair = (self.changed, values) if self.query_axis == 0 else (values, self.changed)
-        return MatrixProduct(*pair)
-
-    def array_code(self, operands: tuple[str, ...], context: ArrayContext) -> str:
-        """None: it is written as statements."""
-        raise NotSupportedError(f"{text(self.product())} in one expression, block by block")
-
 
 def blocked_program(program: Program) -> Program:
     """Return a program whose weighted sums are one operation each.
@@ -109,13 +74,18 @@ def blocked_program(program: Program) -> Program:
     Raises `NotSupportedError`, with the reason, if there is none, or if the scores of one are no
     tiles.
     """
+    softmaxes = [node for node in program.result.walk() if isinstance(node, Softmax)]
+    program = distributed(program)
     weights = _innermost(program)
-    if weights is None:
-        raise NotSupportedError("there is no softmax in it")
     while weights is not None:
-        rule = _weighted_sums(program.result, weights)
-        program = Program({name: _replace(line, rule) for name, line in program.lines.items()})
+        program = replaced(program, _weighted_sums(program.result, weights))
         weights = _innermost(program)
+    tokens = frozenset(size for node in softmaxes for size in node.sizes)
+    program, why_not = with_sums(program, tokens)
+    if not any(isinstance(node, InBlocks) for node in program.result.walk()):
+        raise NotSupportedError(
+            why_not or "there is no softmax in it, nor values times a function of scores"
+        )
     return program
 
 
@@ -127,7 +97,7 @@ def _innermost(program: Program) -> Softmax | None:
 def _read(factor: Node, weights: Softmax, query_axis: int) -> tuple[Tile, Tile, Reading]:
     """Return the scores, and what the factor is made from the weights by."""
     scores = weights.matrices[0]
-    reading = Reading(*scores.sizes)
+    reading = Reading()
     tile = read(scores, 1 - weights.axis, reading)
     reading.weights = weights
     return tile, read(factor, query_axis, reading), reading
@@ -158,8 +128,9 @@ def _weighted_sums(result: Node, weights: Softmax) -> dict[Node, Node]:
     named = f"the weights {text(weights)}"
     factor, query_axis = _changed(result, weights)
     users = [node for node in result.walk() if factor in node.matrices]
-    if not users or not all(isinstance(node, MatrixProduct) for node in users):
-        raise NotSupportedError(f"{named} are used for more than a product with values")
+    use = used_otherwise(factor, result.walk())
+    if use:
+        raise refused_use(factor, use)
     try:
         *_, reading = _read(factor, weights, query_axis)
     except ShapeError as error:
@@ -168,7 +139,7 @@ def _weighted_sums(result: Node, weights: Softmax) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
     attended: dict[Node, None] = {}
     for product in users:
-        before, values, after = _around(product, factor, rows=rows)
+        before, values, after = values_beside(product, factor, rows=rows)
         if values is None:
             raise NotSupportedError(f"{named} are multiplied with no values")
         order = sympy.Integer(1 if rows else 0)
@@ -180,38 +151,11 @@ def _weighted_sums(result: Node, weights: Softmax) -> dict[Node, Node]:
     return found
 
 
-def _around(product: Node, factor: Node, *, rows: bool) -> tuple[Arguments, Node | None, Arguments]:
-    """Return the values that weights are multiplied with, and the factors around the two.
-
-    In P V they are the next matrix, in V P all matrices before P.
-    """
-    at = product.operands.index(factor)
-    before, after = product.operands[:at], product.operands[at + 1 :]
-    matrices = [part for part in (after if rows else before) if isinstance(part, Node)]
-    if not matrices:
-        return before, None, after
-    scalars = tuple(part for part in (after if rows else before) if not isinstance(part, Node))
-    if rows:
-        return before, matrices[0], (*scalars, *matrices[1:])
-    return scalars, chain(tuple(matrices)), after
-
-
-def _replace(line: Node, rule: dict[Node, Node]) -> Node:
-    """Return a line with some of its nodes replaced."""
-    changed: dict[Node, Node] = {}
-    for node in line.walk():
-        changed[node] = rule.get(node) or node.rebuilt(lambda part: changed.get(part, part))
-    return changed[line]
-
-
 def attended_sizes(program: Program) -> tuple[tuple[Size, Size, tuple[Size, ...]], ...]:
-    """Return for each softmax the numbers of queries, of keys, and of values of its indices."""
-    found = [node for node in program.result.walk() if isinstance(node, Softmax)]
-    return tuple(
-        (
-            node.sizes[1 - node.axis],
-            node.sizes[node.axis],
-            tuple(index.size for index in node.indices),
-        )
-        for node in found
-    )
+    """Return for each sum in blocks the numbers of queries, of keys, and of values of its indices.
+
+    Raises `NotSupportedError` as `blocked_program` does.
+    """
+    found = [node for node in blocked_program(program).result.walk() if isinstance(node, InBlocks)]
+    sizes = ((*node.tokens, tuple(i.size for i in node.changed.indices)) for node in found)
+    return tuple(dict.fromkeys(sizes))

@@ -21,28 +21,38 @@ from symattn.codegen.arrays import (
     check_booleans,
     check_dtype,
 )
+from symattn.codegen.checks import SIZE_LIMIT
 from symattn.codegen.destination import Destination
 from symattn.codegen.scalars import Scalars
-from symattn.codegen.signature import ArrayInput, MaskInput, Signature
+from symattn.codegen.signature import (
+    ArrayInput,
+    MaskInput,
+    Signature,
+    has_masked_heads,
+    sizes_of_masks,
+)
 from symattn.codegen.targets import Target
 from symattn.errors import CallError, InputError, InputShapeError, SizeError
 from symattn.nodes import MaxAlong, Node
 from symattn.notation import text
 from symattn.notation.names import identifier
-from symattn.tags import Equation, Size, check_size, nearest, solve
+from symattn.tags import Equation, Size, check_size, followed, nearest, sufficient
 
 Shape = tuple[int, ...]
 Known = tuple[tuple[str, int], ...]
 """The sizes that are given by name."""
 
 _MOST_TRANSPOSED = 8  # inputs among which a transposed one is looked for, to explain an error
-
-
 _REMEMBERED = 256  # shapes of earlier calls, which need no checking
+_WORDS = ("none", "one", "two", "three", "four", "five", "six")
 
 
-_COUNTED = ("none", "one", "two", "three", "four", "five", "six")
-"""Numbers of axes in words."""
+_SAME_FOR_ALL = "for the same keys for every query, write sa.padding() in the formula"
+
+
+def _counted(axes: int) -> str:
+    """Return a number of axes in words, as long as it is small."""
+    return _WORDS[axes] if axes < len(_WORDS) else str(axes)
 
 
 def _turned(shape: Shape) -> Shape:
@@ -73,10 +83,11 @@ class Door:
         self.signature = signature
         self.target = target
         self.destination = Destination(result, signature.shaped)
+        self.positive = sizes_of_masks(result, signature.shaped)
         self.call = call
         self.scalars = Scalars(result)
         self.maxima = tuple(node for node in result.walk() if isinstance(node, MaxAlong))
-        self.has_heads = any(node.indices for node in result.walk() if node.mask_arrays)
+        self.has_heads = has_masked_heads(result)
         self.arrays = signature.arrays
         self.numbers = signature.numbers
         self.masks = signature.masks
@@ -156,6 +167,12 @@ class Door:
             sizes = self.sizes_of(axes, known)
         except SizeError as error:
             raise self.explained(str(error), shapes, axes, known) from None
+        for tag, size in sizes.items():
+            if size >= SIZE_LIMIT:
+                raise SizeError("beyond", tag=tag, value=size)
+        for size in self.positive:
+            if size.value(sizes) < 1:
+                raise SizeError("positive", tag=str(size), value=size.value(sizes))
         self.check_maxima(sizes)
         names = (item.symbol.name for item in self.numbers)
         self.scalars.check(sizes, dict(zip(names, numbers, strict=True)), largest)
@@ -180,7 +197,9 @@ class Door:
             if name in self.parameters:
                 given[name] = value
             elif name in self.tags:
-                known[self.tags[name]] = check_size(name, value, least=0)
+                shown = repr(value) if isinstance(value, str) else value
+                least = 1 if Size.tag(self.tags[name]) in self.positive else 0
+                known[self.tags[name]] = check_size(name, shown, least)
             else:
                 near = nearest(name, [*self.parameters, *self.tags])
                 meant = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -197,9 +216,13 @@ class Door:
         """Raise unless every array has the axes of its input."""
         for item, rank, shape in zip(self.shaped, self.ranks, shapes, strict=True):
             if len(shape) < rank:
-                least = f"{_COUNTED[rank]} {'axis' if rank == 1 else 'axes'}"
-                problem = f"{item.name} needs at least {least}, but has {_COUNTED[len(shape)]}"
-                hint = _heads_apart(item, shape) if isinstance(item, ArrayInput) else ""
+                least = f"{_counted(rank)} {'axis' if rank == 1 else 'axes'}"
+                problem = f"{item.name} needs at least {least}, but has {_counted(len(shape))}"
+                hint = (
+                    _heads_apart(item, shape)
+                    if isinstance(item, ArrayInput)
+                    else _SAME_FOR_ALL * (len(shape) == 1)
+                )
                 raise InputShapeError(problem, ((item.name, item.axes_text, shape),), hint)
 
     def check_dtypes(self, values: Mapping[str, Any]) -> str:
@@ -253,17 +276,26 @@ class Door:
 
     # Sizes.
 
-    def sizes_of(self, axes: tuple[Shape, ...], known: Known) -> Mapping[str, int]:
-        """Return the size of every tag, from the last axes of the arrays and sizes by name."""
+    def sizes_of(
+        self, axes: Sequence[Shape], known: Known, without: int | None = None
+    ) -> Mapping[str, int]:
+        """Return the size of every tag, from the last axes of the arrays and sizes by name.
+
+        ``without`` is the number of an array that is left out.
+        """
         equations = [
             Equation(size, value, place)
-            for item, shape in zip(self.shaped, axes, strict=True)
+            for k, (item, shape) in enumerate(zip(self.shaped, axes, strict=True))
+            if k != without
             for size, value, place in zip(item.axes, shape, item.places, strict=True)
         ]
-        sizes = solve([*equations, *self.relations], dict(known))
+        equations += self.relations
+        found = followed(equations, dict(known))
+        sizes = dict(known) | {tag: size for tag, (size, _) in found.items()}
         unknown = [tag for tag in self.signature.tags if tag not in sizes]
         if unknown:
-            raise SizeError("underdetermined", tags=unknown)
+            enough = sufficient((equation.size for equation in equations), sizes, unknown)
+            raise SizeError("underdetermined", tags=unknown, enough=enough)
         return sizes
 
     def explained(
@@ -284,6 +316,7 @@ class Door:
                 continue
             hint = self.turned_hint(turned, shapes)
             break
+        hint = hint or self.repeated_hint(shapes, axes, known)
         relations = "; ".join(equation.where for equation in self.relations)
         if relations and relations not in problem:
             problem = f"{problem} ({relations})"
@@ -308,6 +341,23 @@ class Door:
             f"this formula is in the {layout} layout" if layout else "see the axes of each input"
         )
         return f"{', '.join(fits)}; {where}"
+
+    def repeated_hint(self, shapes: Sequence[Shape], axes: Sequence[Shape], known: Known) -> str:
+        """Return the words for the array of a mask that fits when it is repeated."""
+        for k, item in enumerate(self.shaped):
+            if not isinstance(item, MaskInput) or 1 not in axes[k]:
+                continue
+            try:
+                sizes = self.sizes_of(axes, known, without=k)
+            except SizeError:
+                continue
+            wanted = tuple(size.value(sizes) for size in item.axes)
+            if all(given in (1, size) for given, size in zip(axes[k], wanted, strict=True)):
+                whole = (*shapes[k][: -len(wanted)], *wanted)
+                hint = f"give {self.target.alias}.broadcast_to({item.name}, {whole})"
+                same_for_all = len(wanted) == 2 and axes[k][0] == 1
+                return f"{hint}; {_SAME_FOR_ALL}" if same_for_all else hint
+        return ""
 
     def check_maxima(self, sizes: Mapping[str, int]) -> None:
         """Raise for a maximum along an axis without entries."""

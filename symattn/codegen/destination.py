@@ -7,20 +7,18 @@ does harm depends on the plan, and the plan on the sizes: so it is refused in ev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from symattn.codegen.arrays import as_array
+from symattn.codegen.checks import may_share_with_itself, overlap
 from symattn.codegen.signature import ArrayInput, MaskInput
 from symattn.codegen.steps import axes_text
 from symattn.codegen.targets import Target
 from symattn.errors import InputError, InputShapeError
 from symattn.nodes import Node
 from symattn.nodes.arrays import index_order
-
-_MOST_TRIED = 100_000  # addresses that are compared before two arrays count as overlapping
 
 
 class Destination:
@@ -57,22 +55,10 @@ class Destination:
         flags = array.flags
         if not getattr(flags, "writeable", True):
             raise InputError("out", "a read-only array", "", "one that can be written to")
-        if any(step == 0 and size > 1 for step, size in zip(array.strides, shape, strict=True)):
-            found = "a broadcast array, whose entries share memory"
+        if may_share_with_itself(array):
+            found = "an array whose entries may share memory, such as a broadcast one"
             raise InputError("out", found, "out.copy()", "memory for every entry")
         for name in self.ranks:
-            if _overlap(array, given[name], library):
+            if overlap(array, given[name], library):
                 fix = f"{target.alias}.empty_like(out)"
                 raise InputError("out", f"in the memory of {name}", fix, "memory of its own")
-
-
-def _overlap(array: Any, other: Any, library: ModuleType) -> bool:
-    """Tell whether two arrays share memory; where that is too hard to tell, they do."""
-    if not library.may_share_memory(array, other):
-        return False
-    if library is not np:
-        return True  # the bounds of both are all that can be compared
-    try:
-        return np.shares_memory(array, other, max_work=_MOST_TRIED)  # pyright: ignore[reportArgumentType]
-    except np.exceptions.TooHardError:
-        return True

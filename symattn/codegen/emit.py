@@ -13,30 +13,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from symattn.codegen import spans, strips
 from symattn.codegen.blocked import Attended, blocked_program
+from symattn.codegen.distributed import Distributed
 from symattn.codegen.lowerings import lowering_of
+from symattn.codegen.masked import keeps_zeros
+from symattn.codegen.opening import INDENT, opening_docstring, support_imports
 from symattn.codegen.plan import direct_plan
 from symattn.codegen.results import RESULTS, the_softmax
-from symattn.codegen.signature import ArrayInput, Signature
+from symattn.codegen.signature import Signature
 from symattn.codegen.steps import Names, Step, axes_text
 from symattn.codegen.targets import Target
 from symattn.errors import NotSupportedError
 from symattn.meaning.form import Form
-from symattn.nodes import Elementwise, Node, Program, Softmax, SumOver, Transposed
+from symattn.meaning.functions import math_name
+from symattn.nodes import Node, Program, Softmax, Transposed
 from symattn.nodes.arrays import ArrayContext, lifted, scalar_code
 from symattn.nodes.indices import AxisIndex
 from symattn.notation.names import identifier
 
-_INDENT = "    "
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A generated module: its text, the name of its function, and the tags it has to be given."""
+    """A generated module: its text, its function, and the tags that this has to be given."""
 
     text: str
     function: str
+    docstring: str
+    returned: tuple[str, ...]
+    """The lines of the docstring that say what is returned."""
     sizes: tuple[str, ...]
     workers: str = ""
     """The parameter that takes the number of threads, where there is one."""
@@ -64,9 +68,14 @@ def emit_blocked(
     """
     if "weights" in returns:
         raise NotSupportedError("weights, which are one matrix, in blocks")
+    if not signature.arrays:
+        raise NotSupportedError("blocks without an array, whose dtype they would have")
     the_softmax(program.result.walk(), returns)  # raises, if there are several
     blocks = blocked_program(program)
-    return _Emitter(signature, blocks, target, returns, in_threads=True).source()
+    emitter = _Emitter(signature, blocks, target, returns, in_threads=True)
+    if any(isinstance(node, Distributed) for node in blocks.result.walk()):
+        emitter.may_start_again(_Emitter(signature, program, target, returns))
+    return emitter.source()
 
 
 class _Emitter:
@@ -115,6 +124,8 @@ class _Emitter:
         )
         self.heads: tuple[AxisIndex, ...] = ()
         self.body: list[str] = []
+        self.whole = ""
+        self.beginning: list[str] = []
 
     # What the lowerings ask for.
 
@@ -138,12 +149,7 @@ class _Emitter:
         return scalar_code(form, self.context)
 
     def is_masked(self, node: Node) -> bool:
-        node = self.plan.standing.get(node, node)
-        while node.is_view or isinstance(node, SumOver):  # zeros of every head stay zeros
-            node = self.plan.standing.get(node.matrices[0], node.matrices[0])
-        if isinstance(node, Elementwise):  # an exp
-            return node.matrices[0].has_minus_infinity
-        return isinstance(node, Softmax) and node.mask is not None
+        return keeps_zeros(node, self.plan.standing)
 
     def fresh(self, wanted: str) -> str:
         return self.names.fresh(wanted)
@@ -171,14 +177,14 @@ class _Emitter:
         before, self.body = self.body, []
         yield
         inner, self.body = self.body, before
-        self.body += [header, *(f"{_INDENT}{line}" if line else "" for line in inner)]
+        self.body += [header, *(f"{INDENT}{line}" if line else "" for line in inner)]
 
     def gap(self) -> None:
         """Add an empty line."""
         self.body.append("")
 
     def support(self, name: str) -> str:
-        """Return what a function of `strips` or `spans` is called in the source."""
+        """Return what a function of symattn is called in the source."""
         if name not in self.supported:
             self.supported[name] = self.names.fresh(name)
         return self.supported[name]
@@ -190,11 +196,14 @@ class _Emitter:
         self, node: Node, blockwise: Sequence[Node], wide: Sequence[Node]
     ) -> Sequence[Node]:
         elsewhere = [o for step in self.plan.steps if step.node != node for o in step.operands]
-        taken = {self.in_memory(other) for other in (*elsewhere, *wide)}
-        kept = [operand for operand in blockwise if self.in_memory(operand) not in taken]
+        widened = {self.in_memory(operand) for operand in (*elsewhere, *wide)}
         inputs: dict[Any, str] = {array.source: array.name for array in self.signature.arrays}
-        kept = [operand for operand in kept if self.in_memory(operand).is_input]
-        self.narrow |= {inputs[self.in_memory(operand).source] for operand in kept}
+        kept: list[Node] = []
+        for operand in blockwise:
+            memory = self.in_memory(operand)
+            if memory.is_input and memory not in widened:
+                kept.append(operand)
+                self.narrow.add(inputs[memory.source])
         return kept
 
     def in_memory(self, node: Node) -> Node:
@@ -217,9 +226,10 @@ class _Emitter:
 
     def scalar_call(self, function: str) -> str:
         self.needs_math = True
-        return f"{self.math}.{function}"
+        return f"{self.math}.{math_name(function)}"
 
-    def source(self) -> Source:
+    def statements(self) -> tuple[list[str], tuple[str, ...]]:
+        """Return the statements of the function, and the tags that it has to be given."""
         for step in self.plan.steps:
             self.heads = self.context.axes(step.node.inner_indices)
             lowering_of(step.node).write(step, self)
@@ -228,27 +238,40 @@ class _Emitter:
         steps, self.body = self.body, []
         given = self.read_sizes()
         self.prepare_inputs()
+        return [*self.beginning, *self.body, *steps], given
+
+    def may_start_again(self, other: _Emitter) -> None:
+        """Begin with a function inside that computes all as another emitter does.
+
+        Its parameters have the inputs as their defaults, before anything else is done with these.
+        """
+        self.whole = self.names.fresh("whole")
+        lines, given = other.statements()
+        for tag in given:
+            self.extent(tag)
+        self.needs_math = other.needs_math
+        inputs = (*self.signature.inputs, *self.signature.masks)
+        parameters = ", ".join(f"{item.name}={item.name}" for item in inputs)
+        with self.indented(f"def {self.whole}({parameters}):"):
+            self.remark("whole matrices, for values that are not finite")
+            self.body += lines
+        self.gap()
+        self.beginning, self.body = self.body, []
+
+    def source(self) -> Source:
+        lines, given = self.statements()
         function = self.names.fresh(self.signature.function)
         imports = [f"import {self.math_import()}"] if self.needs_math else []
         imports.append(f"import {self.target.module} as {self.alias}")
         if self.supported:
-            imports += ["", *self.support_imports()]
-        body = [f"{_INDENT}{line}" if line else "" for line in (*self.body, *steps)]
-        text = "\n".join([*imports, "", "", self.header(function, given), *body, ""])
-        return Source(text, function, given, self.workers, self.out)
-
-    def support_imports(self) -> list[str]:
-        """Return the imports of what the source uses of the two modules that it may need."""
-        modules = {module.__name__: module for module in (spans, strips)}
-        lines: list[str] = []
-        for path, module in modules.items():
-            names = ", ".join(
-                name if name == alias else f"{name} as {alias}"
-                for name, alias in sorted(self.supported.items())
-                if getattr(module, name, None) is not None
-            )
-            lines += [f"from {path} import {names}"] if names else []
-        return lines
+            imports += ["", *support_imports(self.supported)]
+        body = [f"{INDENT}{line}" if line else "" for line in lines]
+        parameters = {self.workers: "the number of threads", self.out: "memory for the result"}
+        docstring = opening_docstring(self.signature, given, parameters, self.returned_axes())
+        header = self.header(function, given, docstring)
+        text = "\n".join([*imports, "", "", header, *body, ""])
+        returned = tuple(self.returned_axes())
+        return Source(text, function, docstring, returned, given, self.workers, self.out)
 
     def math_import(self) -> str:
         return "math" if self.math == "math" else f"math as {self.math}"
@@ -276,7 +299,7 @@ class _Emitter:
                 promoted = self.context.call("promote_types")
                 self.write(f"{self.wide} = {promoted}({self.dtype}, {single})")
             widened = [array.name for array in arrays if array.name not in self.narrow]
-            casts = "\n".join(f"{_INDENT}{name} = {name}.astype({single})" for name in widened)
+            casts = "\n".join(f"{INDENT}{name} = {name}.astype({single})" for name in widened)
             if widened:
                 self.write(f"if {self.dtype}.itemsize == 2:\n{casts}")
         for array in arrays:
@@ -287,6 +310,8 @@ class _Emitter:
         code = self.code(self.plan.result)
         if not self.signature.arrays:
             output, comment = code, ""
+        elif isinstance(self.plan.result, Attended):
+            output, comment = code, ""  # made in the dtype of the inputs
         elif self.plan.owned:
             output, comment = f"{code}.astype({self.dtype}, copy=False)", ""
         else:
@@ -302,8 +327,8 @@ class _Emitter:
             results["weights"] = f"{weights}.astype({dtype}{copy})"
         self.write(f"return ({', '.join(str(results[name]) for name in self.returns)},)")
 
-    def header(self, function: str, given: Sequence[str]) -> str:
-        """Return the first line of the function and its docstring."""
+    def header(self, function: str, given: Sequence[str], docstring: str) -> str:
+        """Return the first line of the function, and its docstring."""
         names = [given_input.name for given_input in self.signature.inputs]
         masks = self.signature.masks
         keywords = [*(mask.name for mask in masks), *(identifier(tag) for tag in given)]
@@ -311,28 +336,7 @@ class _Emitter:
         keywords = ["*", *keywords] if keywords else []
         definition = ast.parse(f"def {function}({', '.join([*names, *keywords])}): pass").body[0]
         assert isinstance(definition, ast.FunctionDef)
-        shapes = [
-            f"{_INDENT}{item.name}: "
-            + (item.axes_text if isinstance(item, ArrayInput) else "a number")
-            for item in self.signature.inputs
-        ]
-        shapes += [
-            f"{_INDENT}{mask.name}: {mask.axes_text} of booleans, True where it may attend"
-            for mask in masks
-        ]
-        shapes += [f"{_INDENT}{identifier(tag)}: the size {tag}" for tag in given]
-        if self.workers:
-            shapes.append(f"{_INDENT}{self.workers}: the number of threads, or None")
-        if self.out:
-            shapes.append(f"{_INDENT}{self.out}: memory for the result, or None")
-        formula = self.signature.formula.replace("\n", f"\n{_INDENT}")
-        first = (
-            f"Compute {formula}."
-            if "\n" not in formula
-            else f"Compute these lines, and return the last.\n\n{_INDENT}{formula}"
-        )
-        lines = [first, "", *shapes, *self.returned_axes(), _INDENT]
-        definition.body = [ast.Expr(ast.Constant("\n".join(lines)))]
+        definition.body = [ast.Expr(ast.Constant(docstring))]
         return ast.unparse(definition)
 
     def attended_weights(self) -> Softmax | None:
@@ -372,10 +376,10 @@ class _Emitter:
         heads = (index.size for index in self.context.axes(result.indices))
         axes = {"output": axes_text((*heads, *result.sizes))}
         if not self.returns:
-            return [f"{_INDENT}returns: {axes['output']}"]
+            return [f"returns: {axes['output']}"]
         if softmax is not None:
             heads = tuple(index.size for index in self.context.axes(softmax.indices))
             axes["lse"] = axes_text((*heads, softmax.sizes[1 - softmax.axis]))
             axes["weights"] = axes_text((*heads, *softmax.sizes))
         whats = [f"{RESULTS[name]}, {axes[name]}" for name in self.returns]
-        return [f"{_INDENT}returns: a tuple of", *(f"{_INDENT * 2}{what}" for what in whats)]
+        return ["returns: a tuple of", *(f"{INDENT}{what}" for what in whats)]

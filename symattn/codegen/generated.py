@@ -17,11 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from symattn.codegen.arrays import as_workers
 from symattn.codegen.call import Door
+from symattn.codegen.choice import in_slices
 from symattn.codegen.emit import Source
-from symattn.codegen.plans import Plans, as_workers
-from symattn.codegen.results import asked_for
-from symattn.codegen.saved import save, saved_module
+from symattn.codegen.plans import PLANS, Plans
+from symattn.codegen.results import names_of_results
+from symattn.codegen.saved import saved_module
+from symattn.codegen.saved_file import save
+from symattn.codegen.shown import Sources, documentation
 from symattn.codegen.signature import ArrayInput, Signature, bind_inputs, mask_inputs
 from symattn.codegen.targets import Target, target_named
 from symattn.errors import (
@@ -39,9 +43,6 @@ from symattn.notation import brief, text
 from symattn.notation.layouts import layout_of
 from symattn.notation.names import identifier
 from symattn.tags import Equation, Size, named, solve
-
-_PLANS = {"auto": "auto", "direct": "direct", "blocked": "blocked"}
-"""The plans that may be asked for."""
 
 
 class GeneratedFunction:
@@ -94,24 +95,25 @@ class GeneratedFunction:
         self._door = Door(signature, result, target, call)
         self._formula = formula
         self.__name__ = self.__qualname__ = signature.function
-        self.__doc__ = inspect.cleandoc(self._docstring())
-        self.__signature__ = inspect.Signature(
+        is_taken = {
+            "workers": self._plans.blocked is not None,
+            "out": not returns or "output" in returns,
+        }
+        options = [name for name in is_taken if is_taken[name] and self._door.is_free(name)]
+        self.__doc__ = inspect.cleandoc(documentation(self._plans.shown, options))
+        self.__signature__ = self._call_signature(signature, options)
+
+    def _call_signature(self, signature: Signature, options: Iterable[str]) -> inspect.Signature:
+        """Return what `inspect` shows: inputs, then by keyword alone masks, sizes and options."""
+        by_name = [item.name for item in signature.inputs if item.name not in signature.positional]
+        by_name += [mask.name for mask in signature.masks]
+        by_name += [identifier(tag) for tag in self._open_sizes]
+        kinds = inspect.Parameter
+        return inspect.Signature(
             [
-                inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                for name in signature.positional
-            ]
-            + [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
-                for name in (
-                    *(item.name for item in parameters if item.name not in signature.positional),
-                    *(mask.name for mask in signature.masks),
-                    *(identifier(tag) for tag in open_sizes),
-                )
-            ]
-            + [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-                for name, taken in (("workers", self._plans.blocked), ("out", True))
-                if taken and self._door.is_free(name)
+                *(kinds(name, kinds.POSITIONAL_OR_KEYWORD) for name in signature.positional),
+                *(kinds(name, kinds.KEYWORD_ONLY) for name in by_name),
+                *(kinds(name, kinds.KEYWORD_ONLY, default=None) for name in options),
             ]
         )
 
@@ -121,9 +123,17 @@ class GeneratedFunction:
         return self._plans.shown.text
 
     @property
-    def sources(self) -> Mapping[str, str]:
-        """The generated Python of each plan that the function has."""
-        return {plan: source.text for plan, source in self._plans.by_name.items()}
+    def sources(self) -> Sources:
+        """The generated Python of each plan that the function has; it prints as that.
+
+        >>> import symattn as sa
+        >>> F = sa.formula("scaled_dot_product")
+        >>> sorted(sa.lambdify(F.inputs, F).sources)
+        ['blocked', 'direct']
+
+        Raises `UnknownNameError` for a plan that it does not have, with those that it has.
+        """
+        return Sources({plan: source.text for plan, source in self._plans.by_name.items()})
 
     @property
     def plan(self) -> str:
@@ -132,8 +142,19 @@ class GeneratedFunction:
 
     @property
     def plan_reason(self) -> str:
-        """Why there is no blocked plan, or which plan is taken when."""
+        """Why there is no blocked plan, or which plan is taken when.
+
+        >>> import symattn as sa
+        >>> X = sa.matrix("X", *sa.dims("n m"))
+        >>> sa.lambdify([X], X.T @ X).plan_reason
+        'no blocks: there is no softmax in it, nor values times a function of scores'
+        """
         return self._plans.reason
+
+    @property
+    def workers(self) -> int | None:
+        """The number of threads where a call says none; None is by the size of the work."""
+        return self._workers
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a module that computes the same without symattn, and return its path.
@@ -143,12 +164,13 @@ class GeneratedFunction:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = sa.lambdify([X], 2 * X).save(pathlib.Path(folder, "double.py"))
         ...     print(path.read_text(encoding="utf-8").splitlines()[0])
-        # Written by symattn ..., for numpy alone. It computes
+        \"""Compute 2X.
 
         The module needs the array library alone.  Its function is called as this one is, and checks
-        the kinds, dtypes and sizes of arrays before it computes; it raises the built-in errors.
+        everything before it computes; it raises TypeError and ValueError.
 
-        Raises `FileTakenError` if there is a file of this name: none is overwritten.
+        Raises `SavePathError` for a path that is no place for a module that can be imported, and
+        `FileTakenError` if there is a file of this name: none is overwritten.
         """
         return save(path, saved_module(self._plans, self._open_sizes, self._workers))
 
@@ -173,22 +195,27 @@ class GeneratedFunction:
         if out is not None and self._returns and "output" not in self._returns:
             raise CallError(self._door.call, "returns= asks for no output that out= could take")
         values, masks, sizes = self._door(args, kwargs, out)
-        source = self._plans.chosen(sizes, values, masks)
+        source, at_once = self._plans.chosen(sizes, values, masks)
         given: dict[str, Any] = {identifier(tag): sizes[tag] for tag in source.sizes}
         if source.workers:
             given[source.workers] = workers
         if source.out:
             given[source.out] = out
-        # A difference of finite scores may overflow to −inf, whose exponential is the right 0; an
-        # infinity among the inputs ends as NaN where it belongs, and what is masked out may be
-        # anything: it is computed, and not used.  None of this deserves a warning each time.
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self._compiled[source](*values, **masks, **given)
+        names = self._returns or ("output",)
+        # A difference of finite scores may overflow to −inf, or its exponential underflow, and 0 is
+        # right; an infinity among the inputs ends as NaN where it belongs, and what is masked out
+        # may be anything: it is computed, and not used.  None of this deserves a warning each time.
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            if at_once is None:
+                found = self._compiled[source](*values, **masks, **given)
+            else:
+                arguments = dict(zip(self._door.ordered, values, strict=True)) | masks | given
+                ranks = self._door.destination.ranks
+                outs = [out if name == "output" else None for name in names]
+                found = in_slices(self._compiled[source], arguments, ranks, at_once, outs)
         if out is None:
             return found
-        results = dict(
-            zip(self._returns or ("output",), found if self._returns else (found,), strict=True)
-        )
+        results = dict(zip(names, found if self._returns else (found,), strict=True))
         if results["output"] is not out:
             self._target.load().copyto(out, results["output"])
         results["output"] = out
@@ -197,11 +224,6 @@ class GeneratedFunction:
     @cached_property
     def _compiled(self) -> Mapping[Source, Callable[..., Any]]:
         return _Compiled()
-
-    def _docstring(self) -> str:
-        source = self._plans.shown.text
-        start = source.index('"""') + 3
-        return source[start : source.index('"""', start)]
 
     def __repr__(self) -> str:
         names = ", ".join(item.name for item in self._parameters)
@@ -275,6 +297,9 @@ def lambdify(
     ``workers`` says (None: by the size of the work; a call may say it too); or ``"auto"``, the one
     that suits the sizes of the call.  The bits of the result do not depend on the threads.
 
+    Blocks of keys merge for any finite shift of the scores: ``theorem("blocks_of_keys_merge")`` has
+    the proof, and its source.
+
     Raises `SignatureError` if the inputs are not those of the formula, `MinusInfinityError` if it
     ends with an additive mask, and `NotSupportedError` for ``"lse"`` or ``"weights"`` of a formula
     that has not just one softmax.  A call raises, before any work is done, `CallError` for the
@@ -282,7 +307,7 @@ def lambdify(
     for sizes that do not fit, `ScalarError` for a scalar that cannot be computed, and
     `BackendError` where the array library is missing.
     """
-    named("plan", plan, _PLANS)
+    named("plan", plan, PLANS)
     target = target_named(backend)
     if isinstance(expr, list | tuple):
         problem = "the inputs come first: sa.lambdify([Q, K, V], formula)"
@@ -294,7 +319,7 @@ def lambdify(
         problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
     program, name, layout = _taken_apart(expr)
-    results = asked_for(returns, brief(expr))
+    results = names_of_results(returns, brief(expr))
     return GeneratedFunction(tuple(inputs), program, target, name, layout, plan, workers, results)
 
 

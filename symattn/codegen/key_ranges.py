@@ -1,15 +1,17 @@
-"""Which keys a strip of queries sees, from the condition of a mask: source, and whether it depends
-on the distance of key and query alone.
+"""From the condition of a mask to source: the keys that queries see, or what is seen at a distance.
 
-``j ≤ i`` is ``j - i ≤ 0``: a band.  Conditions of a key alone are spans, and both are combined as
-the conditions are.  What is given at run time, or is no interval, may be anywhere: it is looked at
-in each block.
+A condition is solved for the key.  ``j ≤ i`` is ``j - i ≤ 0``, a band along the diagonal; a
+condition of the key alone is a span, the same for every query; and what two conditions say together
+is what their keys have in common, or are together.  A condition that is given at run time, or is no
+interval, may hold anywhere: it is looked at in each block.  (`symattn.codegen.spans` has a function
+for each of these.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 from symattn.errors import NotSupportedError
 from symattn.meaning.form import (
@@ -30,40 +32,55 @@ from symattn.tags import Size
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
-    """An interval of j - i (a band) or of j (a span): its ends, both included."""
+class _Interval:
+    """The keys with low ≤ j - i ≤ high (a band), or with low ≤ j ≤ high (a span)."""
 
-    relative: bool
+    is_band: bool
     low: Size | None = None
     high: Size | None = None
 
 
-@dataclass
-class KeyRanges:
-    """The keys of a condition: ``code`` is source, ``used`` what it calls.
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """The keys of ``both`` or of ``either`` of two conditions."""
 
-    ``is_relative`` tells that the condition depends on j - i alone.
+    how: str
+    parts: tuple[_Keys, _Keys]
+
+
+@dataclass(frozen=True, slots=True)
+class _Somewhere:
+    """Any keys."""
+
+
+_Keys = _Interval | _Joined | _Somewhere
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """Writes conditions on the places of a query and a key.
+
+    ``support`` tells what a function of `symattn.codegen.spans` is called in the source.
     """
 
     context: ArrayContext
+    support: Callable[[str], str]
     query: Place
     key: Place
-    used: list[str] = field(default_factory=list)
 
     def code(self, condition: Condition) -> str:
         """Return the source of the keys that queries see."""
-        found = self._read(condition)
-        return found if isinstance(found, str) else self._written(found)
+        return self._written(self._keys(condition))
 
     def is_relative(self, condition: Condition) -> bool:
-        """Tell whether a condition is one of j - i."""
+        """Tell whether a condition depends on j - i alone."""
         match condition:
             case Not(inner):
                 return self.is_relative(inner)
             case Both(left, right):
                 return self.is_relative(left) and self.is_relative(right)
             case AtMost(left, right):
-                of_key, of_query, _ = self._linear(left, right)
+                of_key, of_query, _ = self._difference(left, right)
                 return of_key == -of_query != 0
             case _:
                 return False
@@ -72,10 +89,10 @@ class KeyRanges:
         """Return the source of a condition of j - i, which is called ``distance``."""
         match condition:
             case AtMost() | Not(AtMost()):
-                bounds = cast(_Bounds, self._read(condition))
-                if bounds.high is not None:
-                    return f"{distance} <= {_size(bounds.high, self.context)}"
-                return f"{distance} >= {_size(cast(Size, bounds.low), self.context)}"
+                interval = cast(_Interval, self._keys(condition))
+                if interval.high is not None:
+                    return f"{distance} <= {size_code(interval.high, self.context)}"
+                return f"{distance} >= {size_code(cast(Size, interval.low), self.context)}"
             case Not(Both(Not(left), Not(right))):
                 return f"({self.relative(left, distance)}) | ({self.relative(right, distance)})"
             case Not(inner):
@@ -85,29 +102,27 @@ class KeyRanges:
             case _:
                 raise NotSupportedError(f"array code for the condition {condition}")
 
-    def _read(self, condition: Condition) -> _Bounds | str:
+    def _keys(self, condition: Condition) -> _Keys:
         match condition:
             case AtMost(left, right):
-                return self._at_most(*self._linear(left, right))
+                return _at_most(*self._difference(left, right))
             case Not(AtMost(left, right)):  # right + 1 ≤ left
-                of_key, of_query, rest = self._linear(right, left)
-                return self._at_most(of_key, of_query, rest + Size.of(1))
+                of_key, of_query, rest = self._difference(right, left)
+                return _at_most(of_key, of_query, rest + Size.of(1))
             case Not(Not(inner)):
-                return self._read(inner)
-            case Not(Both(Not(left), Not(right))):
-                return self._joined("either", self._read(left), self._read(right))
+                return self._keys(inner)
             case Both(left, right):
-                return self._joined("both", self._read(left), self._read(right))
+                return _both(self._keys(left), self._keys(right))
             case Not(Both(left, right)):
-                return self._joined("either", self._read(Not(left)), self._read(Not(right)))
+                return _Joined("either", (self._keys(Not(left)), self._keys(Not(right))))
             case _:
-                return self._call("somewhere", None)
+                return _Somewhere()
 
-    def _linear(self, left: Form, right: Form) -> tuple[int, int, Size]:
+    def _difference(self, left: Form, right: Form) -> tuple[int, int, Size]:
         """Return left - right as a multiple of j, one of i, and a size."""
         of_key, of_query, rest = 0, 0, Size.of(0)
-        for form, sign in ((left, 1), (right, -1)):
-            for term in form.terms if isinstance(form, Add) else (form,):
+        for side, sign in ((left, 1), (right, -1)):
+            for term in side.terms if isinstance(side, Add) else (side,):
                 factor, inner = sign, term
                 match term:
                     case Mul((Number(value), one)) if value == -1:
@@ -124,73 +139,50 @@ class KeyRanges:
                     case Extent(size):
                         rest = rest + Size.of(factor) * size
                     case _:
-                        value = cast(Number, inner).value
-                        rest = rest + Size.of(factor * int(value))
+                        rest = rest + Size.of(factor * int(cast(Number, inner).value))
         return of_key, of_query, rest
 
-    def _at_most(self, of_key: int, of_query: int, rest: Size) -> _Bounds | str:
-        """Return where of_key·j + of_query·i + rest ≤ 0."""
-        less = Size.of(0) - rest
-        match of_key, of_query:
-            case 1, -1:
-                return _Bounds(True, high=less)
-            case -1, 1:
-                return _Bounds(True, low=rest)
-            case 1, 0:
-                return _Bounds(False, high=less)
-            case -1, 0:
-                return _Bounds(False, low=rest)
-            case _:
-                return self._call("somewhere", None)
+    def _written(self, keys: _Keys) -> str:
+        match keys:
+            case _Somewhere():
+                return self.support("somewhere")
+            case _Joined(how, parts):
+                return f"{self.support(how)}({', '.join(map(self._written, parts))})"
+            case _Interval(True, low, high):
+                return self._call("band", lo=low, hi=high)
+            case _Interval(_, low, high):  # stop is not included
+                return self._call(
+                    "span", start=low, stop=None if high is None else high + Size.of(1)
+                )
 
-    def _joined(self, how: str, left: _Bounds | str, right: _Bounds | str) -> _Bounds | str:
-        if (
-            how == "both"
-            and isinstance(left, _Bounds)
-            and isinstance(right, _Bounds)
-            and left.relative == right.relative
-            and (left.low is None or right.low is None)
-            and (left.high is None or right.high is None)
-        ):
-            low = right.low if left.low is None else left.low
-            high = right.high if left.high is None else left.high
-            return _Bounds(left.relative, low, high)
-        parts = [part if isinstance(part, str) else self._written(part) for part in (left, right)]
-        return self._call(how, ", ".join(parts))
-
-    def _written(self, bounds: _Bounds) -> str:
-        names = ("lo", "hi") if bounds.relative else ("start", "stop")
-        high = bounds.high
-        if high is not None and not bounds.relative:
-            high = high + Size.of(1)  # stop is not included
-        ends = [
-            f"{name}={_size(end, self.context)}"
-            for name, end in zip(names, (bounds.low, high), strict=True)
+    def _call(self, function: str, **ends: Size | None) -> str:
+        arguments = (
+            f"{name}={size_code(end, self.context)}"
+            for name, end in ends.items()
             if end is not None
-        ]
-        return self._call("band" if bounds.relative else "span", ", ".join(ends))
-
-    def _call(self, function: str, arguments: str | None) -> str:
-        if function not in self.used:
-            self.used.append(function)
-        return function if arguments is None else f"{function}({arguments})"
+        )
+        return f"{self.support(function)}({', '.join(arguments)})"
 
 
-def _size(size: Size, context: ArrayContext) -> str:
-    """Return a size with its signs, as in ``1 - w``."""
-    signed = [
-        (coefficient, size_code(_term(abs(coefficient), powers), context))
-        for coefficient, powers in size.terms
-    ]
-    positive_first = sorted(signed, key=lambda term: term[0] < 0)
-    code = " ".join(f"{'-' if factor < 0 else '+'} {term}" for factor, term in positive_first)
-    return code[2:] or "0" if code[:1] != "-" else f"-{code[2:]}"
+def _at_most(of_key: int, of_query: int, rest: Size) -> _Keys:
+    """Return where of_key·j + of_query·i + rest ≤ 0."""
+    is_band = of_query == -of_key
+    match of_key, of_query:
+        case 1, -1 | 0:
+            return _Interval(is_band, high=Size.of(0) - rest)
+        case -1, 1 | 0:
+            return _Interval(is_band, low=rest)
+        case _:
+            return _Somewhere()
 
 
-def _term(coefficient: int, powers: Any) -> Size:
-    """Return one term of a size."""
-    product = Size.of(coefficient)
-    for atom, exponent in powers:
-        base = Size.tag(atom) if isinstance(atom, str) else atom.num // atom.den
-        product = product * base**exponent
-    return product
+def _both(left: _Keys, right: _Keys) -> _Keys:
+    """Return the keys of both, as one interval where one has a low end and the other a high one."""
+    match left, right:
+        case (_Interval(of_left, None, high), _Interval(of_right, low, None)) | (
+            _Interval(of_left, low, None),
+            _Interval(of_right, None, high),
+        ) if of_left == of_right:
+            return _Interval(of_left, low, high)
+        case _:
+            return _Joined("both", (left, right))

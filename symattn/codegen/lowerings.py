@@ -8,7 +8,6 @@ as statements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,17 +15,21 @@ from typing import Protocol, TypeVar, cast
 
 from symattn.codegen.block_code import write_attended
 from symattn.codegen.blocked import Attended
+from symattn.codegen.distributed import Distributed
+from symattn.codegen.in_place import in_place
+from symattn.codegen.kin import Summed
 from symattn.codegen.masked import (
     EVERY,
     Factors,
     selects,
+    write_masked_factors,
     write_masked_product,
     write_masked_softmax,
     write_selection,
     write_sums,
 )
 from symattn.codegen.pairs import write_concat, write_pairs, write_positions
-from symattn.codegen.steps import Step
+from symattn.codegen.steps import Step, single_call
 from symattn.codegen.targets import Target
 from symattn.meaning.form import Form
 from symattn.meaning.functions import FUNCTIONS
@@ -76,7 +79,7 @@ class Writer(Protocol):
         ...
 
     def is_masked(self, node: Node) -> bool:
-        """Tell whether a node is weights under a mask, their transpose, or those of all heads."""
+        """Tell whether a node is 0 where a mask hides: weights, and what they multiply."""
         ...
 
     def sums_of(self, step: Step) -> str | None:
@@ -100,7 +103,7 @@ class Writer(Protocol):
         ...
 
     def support(self, name: str) -> str:
-        """Return what a function of `strips` or `spans` is called in the source."""
+        """Return what a function that the source imports of symattn is called in it."""
         ...
 
     @property
@@ -121,6 +124,11 @@ class Writer(Protocol):
     @property
     def workers(self) -> str:
         """The parameter that takes the number of threads."""
+        ...
+
+    @property
+    def whole(self) -> str:
+        """What the function is called that computes everything with whole matrices."""
         ...
 
 
@@ -202,15 +210,26 @@ def _terms(step: Step, operands: Sequence[Node], out: Writer) -> None:
 
 def _hadamard(step: Step, out: Writer) -> None:
     factors = [out.code(factor) for factor in step.operands]
+    masked = [k for k, factor in enumerate(step.operands) if out.is_masked(factor)]
     if step.overwrites is not None:
         _taken_over(step, out)
-        for position, factor in enumerate(factors):
-            if position != step.overwrites:
-                _update(step, "*", factor, out)
-        return
-    for number, group in enumerate(_groups(factors)):
-        written = " * ".join(group)
-        _assign(step, f"{step.name} * {written}" if number else written, out)
+        factors[step.overwrites] = step.name
+
+    def product() -> None:
+        if step.overwrites is not None:
+            for position, factor in enumerate(factors):
+                if position != step.overwrites:
+                    _update(step, "*", factor, out)
+            return
+        for number, group in enumerate(_groups(factors)):
+            written = " * ".join(group)
+            _assign(step, f"{step.name} * {written}" if number else written, out)
+
+    if masked:
+        weights = [factors[k] for k in masked]
+        write_masked_factors(step, weights, step.overwrites in masked, product, out)
+    else:
+        product()
 
 
 def _product(step: Step, out: Writer) -> None:
@@ -268,26 +287,30 @@ def _negated(step: Step, out: Writer) -> None:
         _into(step, "negative", out)
 
 
-_ONE_CALL = re.compile(r"xp\.(\w+)\(\{x\}\)")
-
-
-def _single_call(node: Node) -> str | None:
-    """Return the library function that a function of every entry is, if it is one."""
-    known = FUNCTIONS.get(cast(Elementwise, node).function)
-    call = _ONE_CALL.fullmatch(known.numpy) if known is not None else None
-    return call[1] if call else None
-
-
 def _elementwise_reuses(node: Node) -> Sequence[int]:
-    return (0,) if _single_call(node) else ()
+    known = FUNCTIONS.get(cast(Elementwise, node).function)
+    code = known.array_code("x", "library.{}".format) if known is not None else "None"
+    return () if in_place(code, "x", spare="y") is None else (0,)
 
 
 def _elementwise(step: Step, out: Writer) -> None:
-    function = _single_call(step.node)
-    if function is None or step.overwrites is None:
+    if step.overwrites is None:
         _any(step, out)
         return
-    _into(step, function, out)
+    node = cast(Elementwise, step.node)
+    once = single_call(node)
+    if once is not None:
+        _into(step, once, out)
+        return
+    _taken_over(step, out)
+    code = node.array_code((step.name,), out.context)
+    statements = in_place(code, step.name)
+    if statements is None:
+        statements = in_place(code, step.name, spare=out.fresh("factor")) or []
+    if len(statements) > 1:
+        out.remark(f"{node.function} of every entry, in the memory of {step.name}")
+    for statement in statements:
+        out.write(statement, "" if statement.startswith("del ") else step.shape)
 
 
 def _softmax(step: Step, out: Writer) -> None:
@@ -329,6 +352,19 @@ def _softmax(step: Step, out: Writer) -> None:
     out.write(f"{weights} /= {total}")
 
 
+def _distributed(step: Step, out: Writer) -> None:
+    """Write a sum of products, and that all starts again with whole matrices if it is not finite.
+
+    An infinite value times a difference of weights is not the difference of the products.
+    """
+    if step.overwrites is None:
+        _assign(step, f"{out.code(step.operands[0])}.copy()", out)
+    else:
+        _taken_over(step, out)
+    with out.indented(f"if not {out.support('all_finite')}({step.name}):"):
+        out.write(f"return {out.whole}()")
+
+
 def _nothing(_node: Node) -> Sequence[int]:
     return ()
 
@@ -366,6 +402,8 @@ _ROWS: dict[type[Node], Lowering] = {
     Pairwise: Lowering(_nothing, write_pairs),
     PositionBias: Lowering(_nothing, write_positions),
     Attended: Lowering(_nothing, write_attended),
+    Summed: Lowering(_nothing, write_attended),
+    Distributed: Lowering(_first, _distributed),
 }
 
 

@@ -6,12 +6,23 @@ not added to, and a value counts only for the queries that give it a weight.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from symattn.codegen.steps import Step, axes_text
 from symattn.meaning.form import Form
-from symattn.nodes import AdditiveMask, MatrixSum, Node, Softmax
+from symattn.nodes import (
+    AdditiveMask,
+    Elementwise,
+    Hadamard,
+    MatrixProduct,
+    MatrixSum,
+    Negated,
+    Node,
+    Quotient,
+    Softmax,
+    SumOver,
+)
 
 if TYPE_CHECKING:
     from symattn.codegen.lowerings import Writer
@@ -130,32 +141,62 @@ def write_masked_product(step: Step, pairs: Factors, out: Writer) -> None:
 def _weighted_sum(step: Step, left: str, right: str, weights_first: bool, out: Writer) -> None:
     """Write the product of weights under a mask with values: no weight, no influence.
 
-    0 · NaN is NaN, so that a value nobody may attend to would reach every query.  Values that are
-    no finite numbers are added for those queries alone that give them a weight.
+    0 · NaN is NaN, so that a value nobody may attend to would reach every query.  A key with values
+    that are no finite numbers is left out of the product, and added where it has a weight.
     """
     call, name = out.context.call, step.name
     weight, value = (left, right) if weights_first else (right, left)
+    finite, some, j = map(out.fresh, ("finite", "some", "j"))
+    of_left, of_right = f"{finite}[..., None, :]", f"{finite}[..., :, None]"
+    keys = -1 if weights_first else -2  # the axis of the weights
+    out.write(f"{finite} = {call('isfinite')}({value}).all(axis={keys})", "all values of a key")
+    with out.indented(f"if {finite}.all():"):
+        out.write(f"{name} = {left} @ {right}", step.shape)
+    with out.indented("else:"):
+        out.remark("what is masked out takes no part, not even as 0 times NaN")
+        kept = f"{call('where')}({of_left}, {left}, 0) @ {call('where')}({of_right}, {right}, 0)"
+        out.write(f"{name} = {kept}")
+        out.write(f"{some} = ({weight} != 0) & ~{of_left if weights_first else of_right}")
+        at_left, at_right = f"[..., :, {j}, None]", f"[..., None, {j}, :]"
+        found = f"{call('unique')}({call('nonzero')}({some})[{keys}]).tolist()"
+        with out.indented(f"for {j} in {found}:"):
+            taken = f"{some}{at_left if weights_first else at_right}"
+            product = f"{left}{at_left} * {right}{at_right}"
+            out.write(f"{name} += {call('where')}({taken}, {product}, 0)")
 
-    def product(of_weights: str, of_values: str) -> str:
-        pair = (of_weights, of_values) if weights_first else (of_values, of_weights)
-        return " @ ".join(pair)
 
-    finite, some, nan, up, down = map(out.fresh, ("finite", "some", "nan", "up", "down"))
-    out.write(f"{finite} = {call('isfinite')}({value})")
-    kept = f"{call('where')}({finite}, {value}, 0)"
-    out.write(f"{name} = {product(weight, kept)}", step.shape)
-    out.remark("what is masked out takes no part, not even as 0 times NaN")
-    lines = [f"{some} = ({weight} != 0).astype({name}.dtype)"]
-    for found, test in (
-        (nan, f"{call('isnan')}({value})"),
-        (up, f"({value} == {call('inf')})"),
-        (down, f"({value} == -{call('inf')})"),
-    ):
-        lines.append(f"{found} = {product(some, f'{test}.astype({name}.dtype)')} > 0")
-    lines += [
-        f"{name}[{up}] = {call('inf')}",
-        f"{name}[{down}] = -{call('inf')}",
-        f"{name}[{nan} | {up} & {down}] = {call('nan')}",
-    ]
-    body = "".join(f"\n    {line}" for line in lines)
-    out.write(f"if not {finite}.all():{body}")
+def write_masked_factors(
+    step: Step, masked: Sequence[str], own: bool, write: Callable[[], None], out: Writer
+) -> None:
+    """Write a product entry by entry, and 0 wherever weights under a mask, ``masked``, are 0.
+
+    The other factors may be anything there, NaN included.  ``own`` tells that the product is
+    written in the memory of such weights.
+    """
+    call, name = out.context.call, step.name
+    nothing = " | ".join(f"({weights} == 0)" for weights in masked)
+    if own:
+        kept = out.fresh("nothing")
+        out.write(f"{kept} = {nothing}")
+        nothing = kept
+    write()
+    with out.indented(f"if not {call('isfinite')}({name}.sum()):"):
+        out.write(f"{call('copyto')}({name}, 0, where={nothing})", "0 times NaN is 0 here")
+
+
+def keeps_zeros(node: Node, standing: Mapping[Node, Node]) -> bool:
+    """Tell whether a node is 0 where a mask hides: weights, and products with them by entries.
+
+    ``standing`` leads from the name of a line to the node that the line computes.
+    """
+    node = standing.get(node, node)
+    if isinstance(node, MatrixSum):
+        return all(keeps_zeros(term, standing) for term in node.matrices)
+    if isinstance(node, Hadamard):
+        return any(keeps_zeros(factor, standing) for factor in node.matrices)
+    if isinstance(node, Elementwise):  # an exp
+        return node.matrices[0].has_minus_infinity
+    is_scaled = isinstance(node, MatrixProduct) and len(node.matrices) == 1
+    if is_scaled or node.is_view or isinstance(node, Quotient | Negated | SumOver):
+        return keeps_zeros(node.matrices[0], standing)
+    return isinstance(node, Softmax) and node.mask is not None

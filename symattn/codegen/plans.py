@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from symattn.codegen.blocked import attended_sizes
-from symattn.codegen.choice import FEW_QUERIES, FEW_SCORES, SMALL_MEMORY, suits_blocks
+from symattn.codegen.choice import FEW_QUERIES, FEW_SCORES, at_once, suits_blocks
 from symattn.codegen.emit import Source, emit, emit_blocked
 from symattn.codegen.signature import Signature
 from symattn.codegen.targets import Target
-from symattn.errors import InputError, NotSupportedError
+from symattn.errors import NotSupportedError
 from symattn.nodes import Program
 
+_EMITTERS = {"direct": emit, "blocked": emit_blocked}
+
+PLANS = {
+    "direct": "whole matrices, written in the memory of what is no longer needed",
+    "blocked": "softmax-weighted sums in strips of queries and blocks of keys",
+    "auto": "the one of the two that suits the sizes of a call",
+}
+"""The plans that may be asked for, and what they are."""
+
 REMEMBERED = 256  # sizes of earlier calls for which it is known
+
+
+class Chosen(NamedTuple):
+    """The source that a call runs, and of how many matrices at once; None is all of them."""
+
+    source: Source
+    at_once: int | None = None
 
 
 class Plans:
@@ -32,15 +51,15 @@ class Plans:
         self.returns = returns
         self.direct: Source | None = None
         if plan != "blocked":
-            self.direct = emit(signature, program, target, returns)
+            self.direct = self.emitted("direct", signature.function)
         self.blocked: Source | None = None
         self.reason = 'plan="direct" was asked for'
-        self.earlier: dict[tuple[Any, ...], Source] = {}
+        self.earlier: dict[tuple[Any, ...], Chosen] = {}
         if plan != "direct":
             try:
                 if target.module != "numpy":
                     raise NotSupportedError(f"{target.name} has no such plan")
-                self.blocked = emit_blocked(signature, program, target, returns)
+                self.blocked = self.emitted("blocked", signature.function)
                 self.attended = attended_sizes(program)
                 self.reason = "the scores are computed in blocks"
             except NotSupportedError as error:
@@ -49,9 +68,15 @@ class Plans:
                 self.reason = f"no blocks: {error.what}"
         if self.direct is not None and self.blocked is not None:
             self.reason = (
-                f"blocks for more than {FEW_QUERIES} queries and {FEW_SCORES} scores a head, or "
-                f"{SMALL_MEMORY} bytes of scores"
+                f"blocks where a head has more than {FEW_QUERIES} queries and "
+                f"{FEW_SCORES:,} scores, or many heads have nearly so many; else whole matrices, "
+                "a few at a time"
             )
+
+    def emitted(self, plan: str, function: str) -> Source:
+        """Return the source of a plan, whose function has a name; raises `NotSupportedError`."""
+        signature = replace(self.signature, function=function)
+        return _EMITTERS[plan](signature, self.program, self.target, self.returns)
 
     @property
     def name(self) -> str:
@@ -80,23 +105,23 @@ class Plans:
 
     def chosen(
         self, sizes: Mapping[str, int], values: Sequence[Any], masks: Mapping[str, Any]
-    ) -> Source:
+    ) -> Chosen:
         """Return the source that suits the sizes of a call."""
         if self.blocked is None or self.direct is None:
-            return self.shown
+            return Chosen(self.shown)
         # For one query, choosing takes a fifteenth of the work: it is done once for like arrays.
         arrays = [x for x in (*values, *masks.values()) if hasattr(x, "shape")]
         alike = (*sizes.values(), *[x.shape for x in arrays], arrays[0].dtype)
-        source = self.earlier.get(alike)
-        if source is None:
+        chosen = self.earlier.get(alike)
+        if chosen is None:
             if len(self.earlier) >= REMEMBERED:
                 self.earlier.clear()
-            source = self.earlier[alike] = self.suited(sizes, values, masks)
-        return source
+            chosen = self.earlier[alike] = self.suited(sizes, values, masks)
+        return chosen
 
     def suited(
         self, sizes: Mapping[str, int], values: Sequence[Any], masks: Mapping[str, Any]
-    ) -> Source:
+    ) -> Chosen:
         """Return the same without a look at earlier calls."""
         assert self.blocked is not None
         assert self.direct is not None
@@ -104,31 +129,16 @@ class Plans:
         given |= masks
         itemsize = given[self.signature.arrays[0].name].dtype.itemsize
         stacks = self.matrices(given)
+        most = stacks
         for queries, keys, indices in self.attended:
-            heads = stacks * prod(size.value(sizes) for size in indices)
-            if suits_blocks(queries.value(sizes), keys.value(sizes), heads, itemsize):
-                return self.blocked
-        return self.direct
+            n, m = queries.value(sizes), keys.value(sizes)
+            heads = prod(size.value(sizes) for size in indices)
+            if suits_blocks(n, m, stacks * heads, itemsize):
+                return Chosen(self.blocked)
+            most = min(most, at_once(n * m * heads, itemsize))
+        return Chosen(self.direct, most if most < stacks else None)
 
     def matrices(self, given: Mapping[str, Any]) -> int:
         """Return how many matrices the leading axes of all arrays together hold."""
-        batch: dict[int, int] = {}
-        for item in self.signature.shaped:
-            shape = given[item.name].shape
-            for back, size in enumerate(reversed(shape[: len(shape) - len(item.axes)])):
-                batch[back] = size if batch.get(back, 1) == 1 else batch[back]
-        return prod(batch.values())
-
-
-def as_workers(workers: Any) -> int | None:
-    """Return a number of threads, or raise `InputError`.
-
-    >>> as_workers(2), as_workers(None)
-    (2, None)
-    """
-    if workers is None:
-        return None
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        found = str(workers) if isinstance(workers, int) else f"a {type(workers).__name__}"
-        raise InputError("workers", found, "", "a number of threads from 1, or None")
-    return workers
+        batches = (given[item.name].shape[: -len(item.axes)] for item in self.signature.shaped)
+        return prod(np.broadcast_shapes(*batches))

@@ -8,6 +8,7 @@ from typing import cast
 
 from symattn.codegen.tiles import (
     Applied,
+    Beside,
     Dot,
     Entries,
     Mixed,
@@ -48,8 +49,6 @@ from symattn.tags import Size
 class Reading:
     """What reading a formula of scores collects: its operands, and the nodes that tiles replace."""
 
-    rows: Size
-    columns: Size
     operands: list[Node] = field(default_factory=list)
     weights: Node | None = None
     """The weights, where what is done with them is read."""
@@ -120,13 +119,21 @@ def _ones(_node: Node, _query_axis: int, _reading: Reading) -> Tile:
     return One()
 
 
+def _beside(node: Node, query_axis: int, reading: Reading) -> Tile:
+    axis = cast(Concat, node).axis
+    if axis == query_axis:
+        raise NotSupportedError(f"the queries of {text(node)}, which are of several kinds,")
+    parts = ((read(part, query_axis, reading), part.sizes[axis]) for part in node.matrices)
+    return Beside(tuple(parts))
+
+
 def _product(node: Node, query_axis: int, reading: Reading) -> Tile:
     """Read a product as one of something of queries and something of keys."""
     scale = scale_of(node)
     matrices = node.matrices
     if len(matrices) == 1:
         return scaled(read(matrices[0], query_axis, reading), scale)
-    left, right = _halves(matrices, reading)
+    left, right = _halves(matrices)
     if isinstance(right, Ones) and right.sizes[0].is_one:
         return scaled(repeated(left, 0, query_axis, reading), scale)
     if isinstance(left, Ones) and left.sizes[1].is_one:
@@ -142,9 +149,9 @@ def scale_of(node: Node) -> Scale:
     )
 
 
-def _halves(matrices: tuple[Node, ...], reading: Reading) -> tuple[Node, Node]:
+def _halves(matrices: tuple[Node, ...]) -> tuple[Node, Node]:
     """Split a chain where it is narrow: at the last axis that is none of queries or of keys."""
-    tokens = {reading.rows, reading.columns}
+    tokens = {matrices[0].sizes[0], matrices[-1].sizes[1]}
     inner = [left.sizes[1] for left in matrices[:-1]]
     at = next((k for k in reversed(range(len(inner))) if inner[k] not in tokens), len(inner) - 1)
     return chain(matrices[: at + 1]), chain(matrices[at + 1 :])
@@ -347,6 +354,7 @@ _READERS: tuple[tuple[type[Node], Reader], ...] = (
     (Elementwise, _elementwise),
     (PositionBias, _positions),
     (Ones, _ones),
+    (Concat, _beside),
     (MatrixProduct, _product),
     (Pairwise, _pairs),
 )

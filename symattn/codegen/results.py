@@ -23,7 +23,7 @@ RESULTS = {
 """What can be returned, and what it is."""
 
 
-def asked_for(returns: str | Iterable[str] | None, formula: str) -> tuple[str, ...]:
+def names_of_results(returns: str | Iterable[str] | None, formula: str) -> tuple[str, ...]:
     """Return the names of what is returned, in order; empty for the result alone, as no tuple.
 
     Raises `UnknownNameError` for another name, and `SignatureError` for none or one twice.
@@ -60,14 +60,11 @@ def the_softmax(nodes: Iterable[Node], returns: Sequence[str]) -> Softmax | None
         for node in body.everything()
         if isinstance(node, Softmax)
     ]
-    if len(found) != 1 or inside:
-        count = len(found) + len(inside)
-        which = (
-            f"{count} softmaxes"
-            if count > 1
-            else "a softmax in a score"
-            if inside
-            else "no softmax"
-        )
-        raise NotSupportedError(f"returns={asked[0]!r} of a formula with {which}")
-    return found[0]
+    if len(found) == 1 and not inside:
+        return found[0]
+    count = len(found) + len(inside)
+    if count > 1:
+        which = f"{count} softmaxes"
+    else:
+        which = "a softmax in a score" if inside else "no softmax"
+    raise NotSupportedError(f"returns={asked[0]!r} of a formula with {which}")

@@ -130,6 +130,25 @@ class Signature:
         named = {item.name for item in self.numbers if item.by_name}
         return tuple(item.name for item in self.inputs if item.name not in named)
 
+    @property
+    def summary(self) -> str:
+        """A sentence that says what is computed."""
+        if "\n" not in self.formula:
+            return f"Compute {self.formula}."
+        return f"Compute these lines, and return the last.\n\n{self.formula}"
+
+    @property
+    def described(self) -> list[str]:
+        """A line for each input, with its axes."""
+        lines = [
+            f"{item.name}: {item.axes_text if isinstance(item, ArrayInput) else 'a number'}"
+            for item in self.inputs
+        ]
+        return lines + [
+            f"{mask.name}: {mask.axes_text} of booleans, True where it may attend"
+            for mask in self.masks
+        ]
+
     def place_of(self, tag: str) -> tuple[str, int] | None:
         """Return an input and an axis of it, counted from the end, whose size is just this tag."""
         wanted = Size.tag(tag)
@@ -163,6 +182,22 @@ def mask_inputs(result: Node, formula: str) -> tuple[MaskInput, ...]:
     if problems:
         raise SignatureError(formula, problems)
     return tuple(found)
+
+
+def has_masked_heads(result: Node) -> bool:
+    """Tell whether heads of a formula share the array of a mask, which has no axis of heads."""
+    return any(node.indices for node in result.walk() if node.mask_arrays)
+
+
+def sizes_of_masks(result: Node, shaped: Sequence[ArrayInput | MaskInput]) -> tuple[Size, ...]:
+    """Return the sizes that masks are made with and that no shape tells: they have to be positive.
+
+    A width that is read off an array without tokens hides nothing that is there.
+    """
+    masks = (node.mask for node in result.walk() if node.mask is not None)
+    told = {tag for item in shaped for size in item.axes for tag in size.tags}
+    sizes = (size for mask in masks for size in mask.extents if not told.issuperset(size.tags))
+    return tuple(dict.fromkeys(sizes))
 
 
 def bind_inputs(inputs: Sequence[Any], result: Node, formula: str) -> tuple[Input, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from symattn.nodes import Node, Softmax
+from symattn.meaning.functions import FUNCTIONS
+from symattn.nodes import Elementwise, Node, Softmax
 from symattn.nodes.indices import AxisIndex
 from symattn.tags import Size
 
@@ -66,6 +69,19 @@ class Plan:
 def axes_text(axes: Iterable[Size]) -> str:
     """Return the axes of an array as text: ``(…, m, n)``."""
     return f"(…, {', '.join(map(str, axes))})"
+
+
+_ONE_CALL = re.compile(r"xp\.(\w+)\(\{x\}\)")
+
+
+def single_call(node: Node) -> str | None:
+    """Return the library function that a function of every entry is, if it is one.
+
+    Such a function can write its result where its operand is.
+    """
+    known = FUNCTIONS.get(cast(Elementwise, node).function)
+    call = _ONE_CALL.fullmatch(known.numpy) if known is not None else None
+    return call[1] if call else None
 
 
 class Names:

@@ -1,14 +1,9 @@
-"""Softmax-weighted sums in strips of queries and blocks of keys; generated source imports this.
+"""Strips of queries, blocks of keys, and threads that share them; generated source imports this.
 
-``O = softmax(S) V`` needs no row of S as a whole.  With any shift c, a block B of keys gives
-``l = Σ_B e^{s_j - c}`` and ``o = Σ_B e^{s_j - c} v_j``; blocks of one shift merge by addition, and
-``o / l`` is the result for whatever finite c was taken.  So a strip of queries goes through blocks
-of keys that fit into a cache, and no matrix of all scores is ever made.
-
-The shift is 0 at first, since that saves looking for a maximum.  The sums tell afterwards whether
-it was right: every l far from overflow and underflow, every o finite.  Where it was not (large
-scores, a query without a key, NaN or an infinity somewhere), the strip is computed again with the
-running maximum as its shift, which masked-out scores have no part in.
+A weighted sum over keys needs no row of weights as a whole: a strip of queries goes through blocks
+of keys that fit into a cache, whose sums merge by addition, and no matrix of all scores is ever
+made.  What is summed is another module's: `symattn.codegen.softmax_sums`, or
+`symattn.codegen.plain_sums` where there is no softmax.
 
 Invariant: what is computed, and in which order, depends on sizes alone, never on the number of
 workers, so the result is the same to the last bit for any number.  NumPy is all that is needed.
@@ -20,10 +15,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from symattn.codegen.spans import Keys
 
 try:
     from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingImports]
@@ -33,10 +31,10 @@ except ImportError:  # BLAS then keeps its own threads, and there is one worker
 TILE = 2**17  # scores in a block: 512 KiB of float32, half of a usual L2 cache
 ROWS = 256  # queries in a strip
 FEW_ROWS = 128  # … where a mask by position skips keys, so that less of them is half seen
-LEAST = 1e-3  # of a row sum without a shift: below it products with small values lose digits
+MOST_TILES = 256  # of one function of j - i that are kept
 MOST_WIDTHS = 16  # of values, whose memory is kept between calls
 WIDEST = 1024  # of values, whose memory is kept
-SMALL = 2**25  # multiplications below which a second worker does not pay
+FEW_PRODUCTS = 2**25  # of two numbers, below which a second worker does not pay
 
 Array = np.ndarray[Any, Any]
 Head = tuple[int, ...]
@@ -52,10 +50,6 @@ class Strip(NamedTuple):
     full0: int
     full1: int
     j1: int
-
-
-Keys = Callable[[int, int, int], tuple[int, int, int, int]]
-"""The keys, of m, that queries i0 up to i1 see (`symattn.codegen.spans`)."""
 
 
 def strips_of(n: int, m: int, keys: Keys | None = None, *, entries: int = 1) -> list[Strip]:
@@ -107,7 +101,8 @@ def blocks(
 def diagonals(f: Callable[[Array], Array], dtype: Any) -> Callable[[int, int, int, int], Array]:
     """Return the function of i0, i1, j0 and j1 that gives the tile f(j - i).
 
-    A tile is a view of its b + w - 1 diagonals, and equal ones are made once.
+    A tile is a view of its b + w - 1 diagonals.  Equal ones are made once, as long as they are few:
+    what is kept does not grow with n·m.
 
     >>> diagonals(lambda r: r <= 0, int)(2, 4, 1, 5)
     array([[1, 1, 0, 0],
@@ -117,15 +112,38 @@ def diagonals(f: Callable[[Array], Array], dtype: Any) -> Callable[[int, int, in
 
     def tile(i0: int, i1: int, j0: int, j1: int) -> Array:
         place = i1 - i0, j0 - i0, j1 - i0
-        if place not in known:
+        found = known.get(place)
+        if found is None:
             b, w = i1 - i0, j1 - j0
             r = np.arange(j0 - i1 + 1, j1 - i0, dtype=float)  # powers of integers would overflow
             values = np.asarray(f(r), dtype)  # (b + w - 1,)
             z = values.itemsize
-            known[place] = np.ndarray((b, w), values.dtype, values, (b - 1) * z, (-z, z))  # (b, w)
-        return known[place]
+            found = np.ndarray((b, w), values.dtype, values, (b - 1) * z, (-z, z))  # (b, w)
+            if len(known) < MOST_TILES:
+                known[place] = found
+        return found
 
     return tile
+
+
+def side_by_side(
+    a: int, z: int, s: Array, *parts: tuple[int, Callable[[int, int, Array], object]]
+) -> Array:
+    """Write keys a up to z of parts that lie beside each other into s (b, w); return that.
+
+    Each part is the number of its keys, and what writes some of them.
+
+    >>> one, two = (lambda a, z, s, x=x: np.copyto(s, np.arange(a, z) + x) for x in (10, 20))
+    >>> side_by_side(1, 5, np.empty((1, 4)), (3, one), (4, two))
+    array([[11., 12., 20., 21.]])
+    """
+    start = 0
+    for keys, write in parts:
+        first, last = max(a, start), min(z, start + keys)
+        if first < last:
+            write(first - start, last - start, s[:, first - a : last - a])
+        start += keys
+    return s
 
 
 # Memory, threads.
@@ -148,6 +166,14 @@ class Space:
         self.most = np.finfo(dtype).max ** 0.5  # of row sums without a shift
         self.width = 1  # keys in a block, as the one who takes the space says
 
+    def rows(self, b: int) -> tuple[Array, Array, Array, Array]:
+        """Return o, t, l and u of a strip of b queries."""
+        return self.o[:b], self.t[:b], self.l[:b], self.u[:b]
+
+    def block(self, b: int, w: int) -> Array:
+        """Return the scores of b queries and w keys."""
+        return self.s[: b * w].reshape(b, w)
+
     @classmethod
     def unused(cls, d_v: int, dtype: Any) -> deque[Space]:
         """Return the spaces of a width that nobody uses now."""
@@ -160,33 +186,45 @@ class Space:
 class OneBlasThread:
     """Holds BLAS at one thread while any caller is inside; the last one puts its number back.
 
-    The number is one for the whole process: callers in several threads have to be counted.
+    The number is one for the whole process: callers in several threads have to be known.  A thread
+    that was interrupted on its way in or out is no longer inside after its next call.
     """
 
     def __init__(self) -> None:
         # Made once: looking for the libraries takes a hundred times as long as setting a number.
         self.controller = ThreadpoolController() if ThreadpoolController else None
         self.lock = threading.Lock()
-        self.inside = 0
+        self.inside: set[int] = set()
         self.limit: Any = None
 
     def __enter__(self) -> None:
         with self.lock:
-            if self.inside == 0 and self.controller is not None:
+            self.inside.add(threading.get_ident())
+            if self.limit is None and self.controller is not None:
                 self.limit = self.controller.limit(limits=1, user_api="blas")
                 self.release()
-            self.inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self.lock:
-            self.inside -= 1
-            if self.inside == 0 and self.limit is not None:
-                self.limit.restore_original_limits()
-                self.limit = None
-                self.release()
+            self.inside.discard(threading.get_ident())
+            if not self.inside:
+                self.put_back()
+
+    def put_back(self) -> None:
+        """Let BLAS have the number of threads that it had before."""
+        if self.limit is not None:
+            self.limit.restore_original_limits()
+            self.limit = None
+            self.release()
+
+    def after_fork(self) -> None:
+        """Begin anew in a child, which has none of the other threads, and nobody inside."""
+        self.lock = threading.Lock()
+        self.inside = set()
+        self.put_back()
 
     def release(self) -> None:
-        """Let other threads set the number too: who set it last would else keep that to itself."""
+        """Let other threads set the number too: BLAS may take it from one thread alone."""
         for library in self.controller.lib_controllers if self.controller else ():
             release = getattr(library, "clear_controlling_thread", None)
             if release is not None:
@@ -194,6 +232,8 @@ class OneBlasThread:
 
 
 one_blas_thread = OneBlasThread()
+if hasattr(os, "register_at_fork"):  # not on every system
+    os.register_at_fork(after_in_child=one_blas_thread.after_fork)
 
 
 def workers_for(strips: Sequence[Strip], heads: int, d_v: int, asked: int | None) -> int:
@@ -203,9 +243,9 @@ def workers_for(strips: Sequence[Strip], heads: int, d_v: int, asked: int | None
     tasks = heads * len(strips)
     if asked is None:
         scores = sum((strip.i1 - strip.i0) * (strip.j1 - strip.j0) for strip in strips)
-        many = hasattr(os, "sched_getaffinity")
-        processors = len(os.sched_getaffinity(0)) if many else os.cpu_count() or 1
-        asked = 1 if heads * scores * 2 * d_v < SMALL else processors
+        has_affinity = hasattr(os, "sched_getaffinity")  # not on every system
+        processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+        asked = 1 if heads * scores * 2 * d_v < FEW_PRODUCTS else processors
     return max(1, min(asked, tasks))
 
 
@@ -236,29 +276,38 @@ def run(
         except IndexError:
             space = Space(d_v, dtype)
         space.width = width
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # of this thread
+        with np.errstate(all="ignore"):  # of this thread
             while todo:
                 try:
                     task = todo.popleft()
                 except IndexError:
                     break
-                try:
-                    work(*task, space)
-                except BaseException:
-                    todo.clear()  # the others need not finish
-                    raise
+                work(*task, space)
         if d_v <= WIDEST:
             unused.append(space)
+
+    def unless_stopped() -> None:
+        try:
+            worker()
+        except BaseException:
+            todo.clear()  # the others need not finish
+            raise
 
     with one_blas_thread:
         if workers == 1:
             worker()
             return
         with ThreadPoolExecutor(workers - 1) as pool:
-            others = [pool.submit(worker) for _ in range(workers - 1)]
-            worker()
-            for other in others:
-                other.result()
+            try:
+                others: list[Future[None]] = []
+                with suppress(RuntimeError):  # no more threads are to be had: fewer do all
+                    others.extend(pool.submit(unless_stopped) for _ in range(workers - 1))
+                worker()
+                for other in others:
+                    other.result()
+            except BaseException:
+                todo.clear()  # an interrupt too: nobody goes on, and the pool ends
+                raise
 
 
 def spread(*arrays: Array) -> tuple[Any, ...]:
@@ -273,134 +322,3 @@ def spread(*arrays: Array) -> tuple[Any, ...]:
         x if x.shape[:-2] == batch else np.broadcast_to(x, batch + x.shape[-2:]) for x in arrays
     )
     return batch, *wide
-
-
-# One strip.
-
-
-def weighted_sum(
-    scores: Callable[[int, int, Array], object],
-    v: Array,
-    out: Array,
-    strip: Strip,
-    space: Space,
-    visible: Callable[[int, int], Array] | None = None,
-    lse: Array | None = None,
-    reweigh: Callable[[int, int, Array], object] | None = None,
-) -> None:
-    """Write softmax(s) v for one strip of queries to ``out``, and log Σ exp(s) to ``lse``.
-
-    ``scores(a, z, s)`` writes the scores of keys a up to z into s (b, w), ``visible(x, y)`` tells
-    which of them are seen, as booleans or as 0 and 1; v is (m, d_v) and out (b, d_v),
-    which may be of another dtype than the ``space`` that is computed in: each block is cast.
-    ``reweigh(a, z, p)`` changes exponentials p (b, w) that are summed already, a factor for each.
-    """
-    b = strip.i1 - strip.i0
-    o, t, l, u = space.o[:b], space.t[:b], space.l[:b], space.u[:b]
-    in_range = False  # and false as long as no key is seen
-    for a, z, partly in blocks(strip, space.width, visible):
-        s = space.s[: b * (z - a)].reshape(b, z - a)
-        scores(a, z, s)
-        p = np.exp(s, out=s)
-        for x, y, seen in partly:
-            p[:, x - a : y - a] *= seen
-        # The first block is written where the sums stay, the others are added.
-        sums, products = (u, t) if in_range else (l, o)
-        np.matmul(p, space.one[: z - a], out=sums)
-        if reweigh is not None:
-            reweigh(a, z, p)
-        np.matmul(p, v[a:z].astype(t.dtype, copy=False), out=products)
-        if in_range:
-            l += u
-            o += t
-        in_range = bool(l.max() < space.most)
-        if not in_range:
-            break  # too large already: the strip will be done again
-    if in_range and l.min() > LEAST and np.isfinite(o).all():
-        o /= l[:, None]
-        out[...] = o  # a quotient written to columns at once takes twice as long
-        if lse is not None:
-            np.log(l, out=lse)
-        return
-    _shifted_sum(scores, v, out, strip, space, visible, lse, reweigh)
-
-
-def _shifted_sum(
-    scores: Callable[[int, int, Array], object],
-    v: Array,
-    out: Array,
-    strip: Strip,
-    space: Space,
-    visible: Callable[[int, int], Array] | None,
-    lse: Array | None,
-    reweigh: Callable[[int, int, Array], object] | None,
-) -> None:
-    """Write the same with the running maximum as the shift, and with nothing of hidden keys.
-
-    Where a value is no finite number, it goes again through the blocks, now with the weights as
-    they come out in the end: a value that has no weight has no influence.
-    """
-    b = strip.i1 - strip.i0
-    o, t, l, u = space.o[:b], space.t[:b], space.l[:b], space.u[:b]
-    top: Array = np.full((b, 1), -np.inf, o.dtype)
-
-    def shown() -> Iterator[tuple[int, int, Array]]:
-        for a, z, partly in blocks(strip, space.width, visible):
-            s = space.s[: b * (z - a)].reshape(b, z - a)
-            scores(a, z, s)
-            for x, y, seen in partly:
-                np.copyto(s[:, x - a : y - a], -np.inf, where=np.logical_not(seen))
-            yield a, z, s
-
-    o[...], l[...] = 0, 0
-    for a, z, s in shown():
-        new = np.maximum(top, s.max(axis=1, keepdims=True))  # (b, 1)
-        base = _finite_base(new)
-        shrink = np.exp(top - base)
-        l *= shrink[:, 0]
-        o *= shrink
-        s -= base
-        top = new
-        p = np.exp(s, out=s)
-        l += np.matmul(p, space.one[: z - a], out=u)
-        if reweigh is not None:
-            reweigh(a, z, p)
-        o += np.matmul(p, v[a:z].astype(t.dtype, copy=False), out=t)
-    if lse is not None:
-        lse[...] = np.log(l) + _finite_base(top)[:, 0]  # −∞ for a query that sees no key
-    if visible is not None or strip.j0 == strip.j1:
-        l[l == 0] = 1  # a query that sees no key is zero
-    elif lse is not None:
-        lse[l == 0] = np.nan  # all its scores are −∞: they have no softmax
-    if np.isfinite(o).all():
-        o /= l[:, None]
-        out[...] = o
-        return
-    o[...] = 0
-    base = _finite_base(top)
-    for a, z, s in shown():
-        s -= base
-        p = np.exp(s, out=s)
-        p /= l[:, None]
-        if reweigh is not None:
-            reweigh(a, z, p)
-        if visible is None:
-            o += np.matmul(p, v[a:z].astype(t.dtype, copy=False), out=t)
-        else:
-            o += _sum_of_weighted(p, v[a:z].astype(t.dtype, copy=False), t)
-    out[...] = o
-
-
-def _finite_base(top: Array) -> Array:
-    """Return the maximum of each row, and 0 for a row that has seen nothing: −∞ − 0 is −∞."""
-    return np.where(np.isneginf(top), 0, top)
-
-
-def _sum_of_weighted(p: Array, v: Array, out: Array) -> Array:
-    """Write p v, where a value that is no finite number reaches only rows that give it a weight."""
-    finite = np.isfinite(v)
-    np.matmul(p, np.where(finite, v, 0), out=out)
-    for k in np.flatnonzero(~finite.all(axis=1)):
-        some = p[:, k] != 0
-        out[some] += p[some, k, None] * np.where(finite[k], 0, v[k])
-    return out

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, cast
 
 import sympy
 
-from symattn.codegen.blocked import Attended
+from symattn.codegen.in_blocks import InBlocks
+from symattn.codegen.in_place import in_place
 from symattn.codegen.steps import Step
 from symattn.codegen.tiles import (
     Applied,
+    Beside,
     Dot,
     Entries,
     Mixed,
@@ -32,10 +34,8 @@ from symattn.codegen.tiles import (
     Weights,
     everything,
 )
-from symattn.meaning.functions import FUNCTIONS
-from symattn.nodes.along_axis import queries_and_keys
 from symattn.nodes.arrays import ArrayContext, scalar_code, size_code
-from symattn.nodes.scalars import PositionSymbol, scalar_form
+from symattn.nodes.scalars import Scalar, scalar_form
 
 if TYPE_CHECKING:
     from symattn.codegen.lowerings import Writer
@@ -46,12 +46,10 @@ class TileWriter:
 
     def __init__(self, step: Step, out: Writer) -> None:
         self.out, self.step = out, step
-        self.node = cast(Attended, step.node)
+        self.node = cast(InBlocks, step.node)
         self.tile, self.change, self.reading = self.node.scores()
-        weights = self.node.weights
-        queries, keys = queries_and_keys(weights.sizes, weights.axis)
-        self.n, self.m = (size_code(size, out.context) for size in (queries, keys))
-        self.sizes = queries, keys
+        self.sizes = self.node.tokens
+        self.n, self.m = (size_code(size, out.context) for size in self.sizes)
         self.head, self.strip, self.space = map(out.fresh, ("at", "strip", "space"))
         self.i0, self.i1, self.a, self.z, self.s = map(out.fresh, ("i0", "i1", "a", "z", "s"))
         self.stacks: dict[int, str] = {}
@@ -104,6 +102,30 @@ class TileWriter:
         yield from everything(self.tile)
         yield from everything(self.change)
 
+    # What is done once for a call.
+
+    @property
+    def of_arrays(self) -> ArrayContext:
+        """How scalars are written whose positions are arrays."""
+        context = self.out.context
+        return ArrayContext(context.call, context.extent, context.dtype, context.call)
+
+    def biases_by_distance(self) -> None:
+        """Write the biases of j - i: they are the same in many strips, and for all heads."""
+        for tile in self.all_tiles():
+            if not isinstance(tile, Positions) or tile in self.local:
+                continue
+            query, key = tile.node.positions[tile.query], tile.node.positions[1 - tile.query]
+            distance = Scalar(self.out.fresh("r"))  # of any sign, where a position has none
+            of_distance = sympy.expand(tile.node.body.xreplace({query: key - distance}))
+            if of_distance.has(key) or not of_distance.has(distance):
+                continue
+            body = tile.node.body.xreplace({query: sympy.Integer(0), key: distance})
+            code = scalar_code(scalar_form(body), self.of_arrays)
+            self.local[tile] = self.out.fresh("bias")
+            made = self.diagonals(f"lambda {distance.name}: {code}")
+            self.out.write(f"{self.local[tile]} = {made}", f"{distance.name} = j - i")
+
     # What is done once for a strip.
 
     def prepare(self) -> None:
@@ -112,12 +134,11 @@ class TileWriter:
             if tile in self.local:
                 continue
             match tile:
-                case Dot(query, axis, key, key_axis, scale):
-                    self.of_head(key, "k", "(m, d)" if key_axis == 0 else "(d, m)")
+                case Dot(query, axis, key, _, scale):
+                    self.of_head(key, "k", self.axes(key))
                     q = self.out.fresh("q")
                     rows = self.widened(query, self.rows(query, axis))
-                    shape = "(b, d)" if axis == 0 else "(d, b)"
-                    self.out.write(f"{q} = {self.scaled(rows, scale)}", shape)
+                    self.out.write(f"{q} = {self.scaled(rows, scale)}", self.axes(query, axis))
                     self.local[tile] = q if axis == 0 else f"{q}.T"
                 case OfQueries(operand, axis, is_vector):
                     x = self.out.fresh("x")
@@ -143,6 +164,11 @@ class TileWriter:
         read = "" if axis == 0 else ":, "
         return f"{self.stacks[number]}[{self.head}][{read}{self.i0}:{self.i1}]"
 
+    def axes(self, number: int, strip: int | None = None) -> str:
+        """Return the axes of an operand of one head, of which one may be that of a strip."""
+        sizes = self.node.matrices[1 + number].sizes
+        return f"({', '.join('b' if k == strip else str(size) for k, size in enumerate(sizes))})"
+
     def of_head(self, number: int, wanted: str, shape: str = "") -> None:
         """Write an operand of one head, once."""
         if number not in self.local:
@@ -156,9 +182,10 @@ class TileWriter:
 
     # The scores of a block.
 
-    def scores(self) -> str:
+    def scores(self, called: str = "scores") -> str:
         """Write the function that computes the scores of a block; return its name."""
-        out, name = self.out, self.out.fresh("scores")
+        self.beside(self.tile)
+        out, name = self.out, self.out.fresh(called)
         out.gap()
         with out.indented(f"def {name}({self.a}, {self.z}, {self.s}):"):
             self.into(self.tile)
@@ -166,11 +193,31 @@ class TileWriter:
 
     def reweigh(self) -> str:
         """Write the function that changes the weights of a block; return its name."""
+        self.beside(self.change)
         name = self.out.fresh("reweigh")
         self.out.gap()
         with self.out.indented(f"def {name}({self.a}, {self.z}, {self.s}):"):
             self.into(self.change)
         return name
+
+    def beside(self, whole: Tile) -> None:
+        """Write the functions that compute the parts of what lies beside each other in a tile."""
+        found = [tile for tile in everything(whole) if isinstance(tile, Beside)]
+        for tile in reversed(found):  # one may be a part of another
+            names: list[str] = []
+            for part, _ in tile.parts:
+                names.append(self.out.fresh("side"))
+                self.out.gap()
+                with self.out.indented(f"def {names[-1]}({self.a}, {self.z}, {self.s}):"):
+                    self.into(part)
+            sizes = (size_code(size, self.out.context) for _, size in tile.parts)
+            pairs = zip(sizes, names, strict=True)
+            self.local[tile] = ", ".join(f"({size}, {name})" for size, name in pairs)
+
+    def side_by_side(self, tile: Beside, s: str) -> str:
+        """Return the call that writes the parts of a tile into some memory, and returns that."""
+        call = self.out.support("side_by_side")
+        return f"{call}({self.a}, {self.z}, {s}, {self.local[tile]})"
 
     def into(self, tile: Tile) -> None:
         """Write the statements after which the memory of the block holds a tile."""
@@ -180,20 +227,24 @@ class TileWriter:
             case Weights():
                 pass
             case Dot():
-                out.write(f"{call('matmul')}({self.factors(tile)}, out={s})", shape)
+                out.write(f"{call('matmul')}({', '.join(self.factors(tile))}, out={s})", shape)
+            case Beside():
+                out.write(self.side_by_side(tile, s), shape)
             case Sum(terms):
                 first = _heaviest([term for _, term in terms])
                 self.into(terms[first][1])
                 if terms[first][0] == "-":
-                    out.write(f"{call('negative')}({s}, out={s})", shape)
+                    out.write(f"{s} *= -1", shape)  # np.negative errs in memory with gaps
                 for k, (sign, term) in enumerate(terms):
                     if k != first:
                         out.write(f"{s} {sign}= {self.code(term)}", shape)
             case Product(factors):
-                first = _heaviest(factors)
-                self.into(factors[first])
-                for k, factor in enumerate(factors):
-                    if k != first:
+                first = factors[_heaviest(factors)]
+                self.into(first)
+                if factors.count(first) > 1:
+                    out.write(f"{s} **= {factors.count(first)}", shape)
+                for factor in factors:
+                    if factor != first:
                         out.write(f"{s} *= {self.code(factor)}", shape)
             case Scaled(inner, scale):
                 self.into(inner)
@@ -201,17 +252,16 @@ class TileWriter:
                     out.write(f"{s} {operation}= {out.scalar(form)}", shape)
             case Applied(node, inner):
                 self.into(inner)
-                known = FUNCTIONS.get(node.function)
-                if known is not None and known.numpy == f"xp.{node.function}({{x}})":
-                    out.write(f"{call(node.function)}({s}, out={s})", shape)
-                else:
-                    out.write(f"{s}[...] = {node.array_code((s,), out.context)}", shape)
+                code = node.array_code((s,), out.context)
+                steps = in_place(code, s)
+                for step in [f"{s}[...] = {code}"] if steps is None else steps:
+                    out.write(step, shape)
             case _:
                 out.write(f"{s}[...] = {self.code(tile)}", shape)
 
-    def factors(self, tile: Dot) -> str:
+    def factors(self, tile: Dot) -> tuple[str, str]:
         """Return the two factors of an inner product."""
-        return f"{self.local[tile]}, {self.keys_of(tile.key, tile.key_axis, turned=True)}"
+        return self.local[tile], self.keys_of(tile.key, tile.key_axis, turned=True)
 
     def keys_of(self, number: int, axis: int, *, turned: bool) -> str:
         """Return the keys of a block: one in each row, or, turned, in each column."""
@@ -224,7 +274,7 @@ class TileWriter:
         call = self.out.context.call
         match tile:
             case Dot():
-                return f"({' @ '.join(self.factors(tile).split(', ', 1))})"
+                return f"({' @ '.join(self.factors(tile))})"
             case OfQueries():
                 return self.local[tile]
             case OfKeys(operand, axis, is_vector):
@@ -252,6 +302,8 @@ class TileWriter:
             case Mixed(operand, inner, is_row):
                 weight = self.local[operand]
                 return f"({self.code(inner)} @ {f'{weight}[0]' if is_row else f'{weight}.T'})"
+            case Beside():
+                return self.side_by_side(tile, f"{call('empty_like')}({self.s})")
             case Stacked(parts):
                 part, b, w = "part", f"{self.i1} - {self.i0}", f"{self.z} - {self.a}"
                 wide = f"{call('broadcast_to')}({part}, ({b}, {w}, {part}.shape[-1]))"
@@ -260,15 +312,11 @@ class TileWriter:
 
     def positions(self, tile: Positions) -> str:
         """Return a bias by position; one of j - i is a view of its diagonals."""
-        node, context = tile.node, self.out.context
+        node = tile.node
         query, key = node.positions[tile.query], node.positions[1 - tile.query]
-        arrays = ArrayContext(context.call, context.extent, context.dtype, context.call)
-        distance = PositionSymbol(self.out.fresh("r"))
-        of_distance = sympy.expand(node.body.xreplace({query: key - distance}))
-        if not of_distance.has(key) and of_distance.has(distance):
-            body = node.body.xreplace({query: sympy.Integer(0), key: distance})
-            function = f"lambda {distance.name}: {scalar_code(scalar_form(body), arrays)}"
-            return f"{self.diagonals(function, f'{self.s}.dtype')}({self.ends})"
+        if tile in self.local:
+            return f"{self.local[tile]}({self.ends})"
+        arrays = self.of_arrays
         i, j = (self.arange(kind, f"{self.s}.dtype") for kind in ("i", "j"))
         names = {query: self.out.fresh("i"), key: self.out.fresh("j")}
         for symbol, code in ((query, i), (key, j)):
@@ -282,8 +330,8 @@ class TileWriter:
         """The queries and keys of a block."""
         return ", ".join((self.i0, self.i1, self.a, self.z))
 
-    def diagonals(self, function: str, dtype: str) -> str:
-        return f"{self.out.support('diagonals')}({function}, {dtype})"
+    def diagonals(self, function: str) -> str:
+        return f"{self.out.support('diagonals')}({function}, {self.out.wide})"
 
     def arange(self, kind: str, dtype: str = "") -> str:
         first, last = (self.i0, self.i1) if kind == "i" else (self.a, self.z)

@@ -2,7 +2,8 @@
 
 A formula of scores can be computed block by block if every part of it is a product of something of
 each query and something of each key, a vector repeated along the other axis, a bias of positions, a
-given matrix, or a function of every entry, a sum or a product entry by entry of such parts.  What
+given matrix, or a function of every entry, a sum or a product entry by entry of such parts, or
+such parts beside each other, each with keys of its own.  What
 each query and key brings (projections, norms, ``W q`` of an additive score) is computed beforehand,
 as whole matrices, by the direct plan: they are the *operands* of a tile, and a tile refers to each
 by its number.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 from symattn.meaning.form import Form
 from symattn.nodes import Elementwise, PositionBias
+from symattn.tags import Size
 
 Scale = tuple[tuple[str, Form], ...]
 """Scalars that multiply (``*``) or divide (``/``), one after another."""
@@ -130,6 +132,13 @@ class Stacked:
     parts: tuple[Tile, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Tiles whose keys lie beside each other, each with their number."""
+
+    parts: tuple[tuple[Tile, Size], ...]
+
+
 Tile = (
     Dot
     | OfQueries
@@ -145,6 +154,7 @@ Tile = (
     | Applied
     | Mixed
     | Stacked
+    | Beside
 )
 
 
@@ -155,6 +165,8 @@ def inside(tile: Tile) -> Sequence[Tile]:
             return [inner for _, inner in terms]
         case Product(parts) | Stacked(parts):
             return parts
+        case Beside(parts):
+            return [part for part, _ in parts]
         case Scaled(inner, _) | Applied(_, inner) | Mixed(_, inner, _):
             return [inner]
         case _:

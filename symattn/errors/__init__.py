@@ -17,6 +17,7 @@ from symattn.errors.calls import (
     FileTakenError,
     InputError,
     InputShapeError,
+    SavePathError,
     ScalarError,
     SignatureError,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "OperationRefusedError",
     "PackageError",
     "RelationError",
+    "SavePathError",
     "ScalarError",
     "SettingError",
     "ShapeCheckError",

@@ -109,6 +109,19 @@ class FileTakenError(SymattnError, FileExistsError):
         super().__init__(f"there is a file {path} already, and it is not overwritten")
 
 
+class SavePathError(SymattnError, ValueError):
+    """A path at which a module cannot be saved, or could not be imported from.
+
+    >>> print(SavePathError("a-b.py", "a-b cannot be imported; give a name such as a_b.py"))
+    no module can be saved as a-b.py: a-b cannot be imported; give a name such as a_b.py
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"no module can be saved as {path}: {reason}")
+
+
 class ScalarError(SymattnError, ValueError):
     """A scalar of a formula that is no finite real number, with the sizes and scalars of a call.
 

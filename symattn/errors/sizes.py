@@ -59,7 +59,7 @@ _SIZE_PROBLEMS: Mapping[str, str] = {
     "inconsistent": "{said} does not fit: {detail}",
     "together": "no sizes satisfy {where} together",
     "fixed": "{where} has size {value}, where {size} is declared",
-    "underdetermined": "not determined by the sizes at hand: {tags}; give each by name",
+    "underdetermined": "not determined by the sizes at hand: {tags}; give {needed}",
     "unknown": "the size of {tags} is not known",
     "inexact": "{size} is not a whole number: {detail}",
     "too large": "a size grows beyond what is worth computing with",
@@ -72,13 +72,16 @@ class SizeError(SymattnError, ValueError):
 
     `problem` is the kind of mistake (a key of the table above); every fact in the message is an
     attribute too: `tag`, `tags`, `size`, `value`, `where`, `other_value`, `other_where`, `detail`
-    (None where the kind has no such fact).
+    (None where the kind has no such fact), and `enough`, those of `tags` that the others follow
+    from.
 
     >>> print(SizeError("positive", tag="n", value=0))
     n must be a positive integer, but is 0
     >>> print(SizeError("contradiction", size="n", value=5, where="K's columns",
     ...                 other_value=7, other_where="V's columns"))
     n = 5 from K's columns, but 7 from V's columns
+    >>> print(SizeError("underdetermined", tags=["h", "d_k"], enough=["h"]))
+    not determined by the sizes at hand: h, d_k; give h by name, and the rest follows
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class SizeError(SymattnError, ValueError):
         other_value: object = None,
         other_where: str | None = None,
         detail: str | None = None,
+        enough: Sequence[str] = (),
     ) -> None:
         self.problem = problem
         self.tag = tag
@@ -103,9 +107,12 @@ class SizeError(SymattnError, ValueError):
         self.other_value = other_value
         self.other_where = other_where
         self.detail = detail
+        self.enough = tuple(enough) or self.tags
+        all_follow = f"{' and '.join(self.enough)} by name, and the rest follows"
+        needed = all_follow if len(self.enough) < len(self.tags) else "each by name"
         # A relation is said as it was declared; from anything else a size has a value.
         declared = where is not None and where.startswith("the relation ")
         said = where if declared else f"{size} = {value} from {where}"
-        facts = {**self.__dict__, "tags": ", ".join(self.tags), "said": said}
+        facts = {**self.__dict__, "tags": ", ".join(self.tags), "said": said, "needed": needed}
         template = "broken" if declared and problem == "contradiction" else problem
         super().__init__(_SIZE_PROBLEMS[template].format_map(facts))

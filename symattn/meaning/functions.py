@@ -25,7 +25,7 @@ class Function:
     them stands for the argument where it is not written as a call).  ``numpy`` is a template over
     ``xp`` (NumPy, or a library with its interface) and ``x``; ``mpmath`` computes it from the
     mpmath module and a number.  ``domain`` tells where the function is defined, in words, if not
-    everywhere.
+    everywhere, ``sympy`` and ``math`` what it is called there, if not by its name.
     """
 
     name: str
@@ -38,6 +38,8 @@ class Function:
     even: bool = False
     positive: bool = False
     domain: str = ""
+    sympy: str = ""
+    math: str = ""
     definition: Callable[[Form], Form] | None = None
 
     def array_code(self, x: str, call: Callable[[str], str]) -> str:
@@ -99,6 +101,17 @@ _ROWS = (
         "xp.cos({x})",
         lambda mp, x: mp.cos(x),
         even=True,
+    ),
+    Function(
+        "abs",
+        "the absolute value",
+        r"\left|{x}\right|",
+        "|{x}|",
+        "xp.abs({x})",
+        lambda mp, x: abs(x),
+        even=True,
+        sympy="Abs",
+        math="fabs",
     ),
     Function(
         "relu",
@@ -168,3 +181,13 @@ _ROWS = (
 )
 
 FUNCTIONS: dict[str, Function] = {row.name: row for row in _ROWS}
+
+
+def math_name(function: str) -> str:
+    """Return what a function of numbers is called in Python's `math`.
+
+    >>> math_name("tanh"), math_name("abs")
+    ('tanh', 'fabs')
+    """
+    row = FUNCTIONS.get(function)
+    return row.math if row is not None and row.math else function

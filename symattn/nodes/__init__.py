@@ -14,6 +14,7 @@ from symattn.nodes.blocks import Concat, concat
 from symattn.nodes.core import Node
 from symattn.nodes.elementwise import (
     Elementwise,
+    abs,
     cos,
     exp,
     function,
@@ -104,6 +105,7 @@ __all__ = [
     "Transposed",
     "Union",
     "Window",
+    "abs",
     "additive_mask",
     "assuming",
     "causal",

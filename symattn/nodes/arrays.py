@@ -66,20 +66,21 @@ def size_code(size: Size, context: ArrayContext) -> str:
 
     >>> from symattn.tags import parse_size
     >>> context = ArrayContext("numpy.{}".format, "{}_size".format, "float")
-    >>> size_code(parse_size("2*n + 1"), context)
-    '(2 * n_size + 1)'
+    >>> size_code(parse_size("2*n + 1"), context), size_code(parse_size("n - m"), context)
+    ('(2 * n_size + 1)', '(n_size - m_size)')
     """
-    terms = []
-    for coefficient, powers in size.terms:
-        factors = [str(coefficient)] if coefficient != 1 or not powers else []
+    code = ""
+    for coefficient, powers in sorted(size.terms, key=lambda term: term[0] < 0):  # those first
+        factors = [str(abs(coefficient))] if abs(coefficient) != 1 or not powers else []
         for atom, exponent in powers:
             if isinstance(atom, Quotient):
                 base = f"({size_code(atom.num, context)} // {size_code(atom.den, context)})"
             else:
                 base = context.extent(atom)
             factors.append(base if exponent == 1 else f"{base}**{exponent}")
-        terms.append(" * ".join(factors))
-    return terms[0] if len(terms) == 1 else "(" + " + ".join(terms) + ")"
+        code += f" {'-' if coefficient < 0 else '+'} {' * '.join(factors)}"
+    code = code.removeprefix(" + ") or "0"
+    return f"({code.strip()})" if " - " in code or " + " in code else code
 
 
 def scalar_code(form: Form, context: ArrayContext) -> str:

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 class WrittenExpr(Refusals, sympy.MatrixExpr):
     """A matrix expression that stays as it was written."""
 
-    # SymPy asks the operand of higher priority first; NumPy leaves every operation to us.
-    _op_priority = 1000.0
-    __array_ufunc__ = None
+    _op_priority = 1000.0  # SymPy asks the operand of higher priority first
     is_commutative = False
     is_number = False
 

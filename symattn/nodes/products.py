@@ -141,11 +141,13 @@ def factor(node: Node) -> str:
 
 def _misfit(operands: Arguments, left: Node, right: Node) -> ShapeError:
     """Return the error for two neighbouring factors that do not fit."""
+    by_entry = f"; by entry it is sa.hadamard({brief(left)}, {brief(right)})"
     return ShapeError(
         f"{factor(left)} @ {factor(right)}",
         facts((left, right)),
         f"the columns of {brief(left)} are {left.sizes[1]}, "
-        f"but the rows of {brief(right)} are {right.sizes[0]}",
+        f"but the rows of {brief(right)} are {right.sizes[0]}"
+        + (by_entry if left.sizes == right.sizes and left != right else ""),
         *smallest_fix(_product_fixes(operands, left, right)),
     )
 

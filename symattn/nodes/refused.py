@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from symattn.errors import AttributeRefusedError, OperationRefusedError
+from symattn.meaning.functions import FUNCTIONS
 from symattn.notation.code import brief
 
 _NO_INVERSE = "attention formulas have no matrix inverse; 1/x of every entry is sa.reciprocal(X)"
@@ -58,6 +59,24 @@ PROPERTY_ADVICE: dict[str, str] = {
 """Properties: they raise an error that is an `AttributeError` too, so `hasattr` answers no."""
 
 
+_REFLECTED = {
+    "add": "__radd__",
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    "matmul": "__rmatmul__",
+    "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "divmod": "__rdivmod__",
+    "power": "__rpow__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+}
+"""NumPy's operators: what is called where the left side is an array or a number of NumPy's."""
+
+
 class Refusals:
     """The refused attributes and operators, as a base that stands before SymPy's own."""
 
@@ -88,7 +107,19 @@ class Refusals:
     )
 
     def __abs__(self) -> NoReturn:
-        raise OperationRefusedError(f"abs({brief(self)})", "there is no such function of matrices")
+        raise OperationRefusedError(f"abs({brief(self)})", f"write sa.abs({brief(self)})")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Take the operators of arrays and NumPy's numbers; refuse NumPy's functions."""
+        if ufunc.__name__ in ("equal", "not_equal"):
+            return ufunc.__name__ == "not_equal"  # no formula is an array or a number
+        reflected = _REFLECTED.get(ufunc.__name__)
+        if reflected and method == "__call__" and not options and inputs[-1] is self:
+            return getattr(self, reflected)(inputs[0])
+        given = ", ".join(map(brief, inputs))
+        own = {"absolute": "abs"}.get(ufunc.__name__, ufunc.__name__)
+        there = f"write sa.{own}({given})" if own in FUNCTIONS else "NumPy computes with arrays"
+        raise OperationRefusedError(f"np.{ufunc.__name__}({given})", there)
 
     def _no_order(self, _other: Any) -> NoReturn:
         raise OperationRefusedError("<, <=, > and >= between matrices", "matrices have no order")

@@ -41,9 +41,9 @@ class Scalar(Guarded, sympy.Symbol):
 _ARGUMENT = Parameter("x")
 
 _IN_SYMPY: dict[str, Any] = {
-    name: getattr(sympy, name)
+    name: getattr(sympy, row.sympy or name)
     for name, row in FUNCTIONS.items()
-    if row.definition is None and isinstance(getattr(sympy, name, None), FunctionClass)
+    if row.definition is None and isinstance(getattr(sympy, row.sympy or name, None), FunctionClass)
 }
 
 NAMES_OF_FUNCTIONS: Mapping[type[sympy.Basic], str] = MappingProxyType(

@@ -20,7 +20,7 @@ from symattn.tags.counts import check_size
 from symattn.tags.grammar import check_tag_name, parse_size
 from symattn.tags.relations import Relations, is_at_least_one
 from symattn.tags.size import Atom, Monomial, Quotient, Size, exact_quotient
-from symattn.tags.solver import Equation, solve, undetermined
+from symattn.tags.solver import Equation, followed, solve, sufficient, undetermined
 from symattn.tags.spec import (
     Axis,
     Rest,
@@ -47,6 +47,7 @@ __all__ = [
     "check_size",
     "check_tag_name",
     "exact_quotient",
+    "followed",
     "named",
     "is_at_least_one",
     "is_reference",
@@ -56,5 +57,6 @@ __all__ = [
     "parse_size",
     "reference_path",
     "solve",
+    "sufficient",
     "undetermined",
 ]

@@ -81,6 +81,29 @@ def undetermined(sizes: Iterable[Size], known: Iterable[str] = ()) -> tuple[str,
     return _AtPrimes(sizes, known).left()
 
 
+def sufficient(sizes: Iterable[Size], known: Iterable[str], open_tags: Iterable[str]) -> list[str]:
+    """Few of the tags that do not follow, from which, with the known ones, the others of them do.
+
+    >>> h, d_k, d_v = Size.tag("h"), Size.tag("d_k"), Size.tag("d_v")
+    >>> sufficient([h * d_k, h * d_v], [], ["h", "d_k", "d_v", "w"])
+    ['h', 'w']
+
+    Each is the one that most follow from, the first of several.  Decided as in `undetermined`.
+    """
+    sizes, chosen, left = tuple(sizes), list[str](), list(open_tags)
+    met = {tag for size in sizes for tag in size.tags}
+
+    def left_by(tag: str) -> list[str]:
+        still = undetermined(sizes, [*known, *chosen, tag])
+        return [other for other in left if other != tag and (other in still or other not in met)]
+
+    while left:
+        best = min(left, key=lambda tag: len(left_by(tag)))
+        left = left_by(best)
+        chosen.append(best)
+    return chosen
+
+
 _GIVEN = "the sizes given"
 
 

@@ -21,7 +21,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,75 +47,15 @@ from tests.benchmarks.on_the_cpu.attentions import (
     torch,
     turned,
 )
-from tests.benchmarks.on_the_cpu.rounds import (
-    BUSY,
-    Rounds,
-    in_a_fresh_process,
-    interleaved,
-    peak_bytes,
-)
+from tests.benchmarks.on_the_cpu.rounds import in_a_fresh_process, interleaved, peak_bytes
+from tests.benchmarks.on_the_cpu.table import COLUMNS, Row, as_line, as_markdown, ratio_row
 
 D = 64
 MIB = 2**20
 SIZES = {(1, 1, 512): 41, (1, 8, 1024): 11, (1, 8, 4096): 5, (1, 1, 16384): 3}
 QUICK_SIZES = {(1, 1, 512): 15, (1, 8, 1024): 7, (1, 8, 4096): 3}
 PRODUCTS = "blocked products"
-COLUMNS = ", columns"  # what is added to the name of a candidate in column layout
 MOST_SCORES = 2**27  # that a plan with whole matrices is measured with
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number: a ratio of times, or mebibytes; with its bar, if there is one."""
-
-    case: str
-    size: str
-    ours: str
-    over: str
-    value: float
-    bar: float | None = None
-    at_least: bool = False  # the value should not be under its bar; else not over it
-    unit: str = "×"
-    ours_ms: float | None = None
-    rounds: int | None = None
-    others_cores: float | None = None
-
-    @property
-    def missed(self) -> bool:
-        """Whether the bar, if there is one, is not kept."""
-        if self.bar is None:
-            return False
-        return self.value < self.bar if self.at_least else self.value > self.bar
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether other processes were at work meanwhile."""
-        return (self.others_cores or 0) > BUSY
-
-    @property
-    def shown(self) -> str:
-        """The number as a table shows it."""
-        return f"{self.value:.2f}" if self.unit == "×" else f"{self.value:.1f} {self.unit}"
-
-    @property
-    def bar_shown(self) -> str:
-        """The bar as a table shows it."""
-        return "" if self.bar is None else f"{'≥' if self.at_least else '≤'} {self.bar:.2f}"
-
-
-def ratio_row(which: Attention | str, size: str, rounds: Rounds, ours: str, over: str, **bar: Any):
-    """The row of one candidate over another."""
-    return Row(
-        case=which if isinstance(which, str) else which.name,
-        size=size,
-        ours=ours,
-        over=over,
-        value=rounds.ratio(ours, over),
-        ours_ms=rounds.milliseconds(ours),
-        rounds=rounds.count,
-        others_cores=rounds.others_used,
-        **bar,
-    )
 
 
 def arrays_of(b: int, h: int, n: int, m: int | None = None, kv: int | None = None) -> list[Any]:
@@ -176,11 +116,11 @@ def against_one_worker(quick: bool) -> Iterator[Row]:
                 raise DiffersError(f"two workers ({which.name}, {b},{h},{n}) is off one worker")
             check(which, arrays, {"2 workers": runs["2 workers"]()})
             clocked = interleaved(runs, 3 if quick else 9, time.perf_counter).quietest()
-            speed = ratio_row(which, f"{b},{h},{n}", clocked, "1 worker", "2 workers", bar=1.8)
-            yield Row(**{**asdict(speed), "at_least": True})
+            least: dict[str, Any] = {"bar": 1.8, "at_least": True}
+            yield ratio_row(which, f"{b},{h},{n}", clocked, "1 worker", "2 workers", **least)
             used = interleaved(runs, 2)  # what the second worker costs, on a busy machine too
             cost = ratio_row(which, f"{b},{h},{n}", used, "2 workers", "1 worker")
-            yield Row(**{**asdict(cost), "over": "1 worker, processors"})
+            yield replace(cost, over="1 worker, processors")
 
 
 def against_flex(quick: bool) -> Iterator[Row]:
@@ -292,44 +232,6 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "cores": os.cpu_count(),
     }
-
-
-def as_line(row: Row) -> str:
-    """A row of the table in a terminal."""
-    remarks = ["MISSED"] * row.missed
-    if row.is_busy:
-        remarks.append(f"busy ({row.others_cores:.1f} cores by others)")
-    time = "" if row.ours_ms is None else f"{row.ours_ms:.1f} ms"
-    cells = f"{row.case:24}{row.size:17}{row.ours:17}{row.over:27}{time:>10}{row.shown:>11}"
-    return f"{cells}  {row.bar_shown:8}{', '.join(remarks)}".rstrip()
-
-
-def as_markdown(reports: list[dict[str, Any]]) -> str:
-    """The rows of one or several reports as one table, with the BLAS kernel above each column.
-
-    Row and column layout share a cell; what `plan="auto"` takes stands for it.  How two workers did
-    while others used their processors says nothing, and is left out.
-    """
-    rows: dict[tuple[str, ...], list[list[Row]]] = {}
-    for column, report in enumerate(reports):
-        for row in (Row(**values) for values in report["rows"]):
-            ours = row.ours.removesuffix(COLUMNS)
-            if ours != "blocked":
-                over = row.over.removesuffix(COLUMNS)
-                label = (row.case, row.size, f"{ours} over {over}" if over else ours)
-                rows.setdefault(label, [[] for _ in reports])[column].append(row)
-    kernels = [report["machine"]["blas"][0].split()[-1] for report in reports]
-    lines = [f"| attention | b,h,n | what | {' | '.join(f'{k} | bar' for k in kernels)} |"]
-    lines.append("|---|---|---|" + "--:|---|" * len(reports))
-    for label, columns in rows.items():
-        cells: list[str] = []
-        for found in columns:
-            measured = [row for row in found if not (row.at_least and row.is_busy)]
-            cells.append(" / ".join(row.shown for row in measured) or "busy" * bool(found))
-            missed = " missed" * any(row.missed for row in measured)
-            cells.append(found[0].bar_shown + missed if found else "")
-        lines.append(f"| {' | '.join((*label, *cells))} |")
-    return "\n".join(lines)
 
 
 def main() -> int:

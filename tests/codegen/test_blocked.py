@@ -1,8 +1,6 @@
 """Weighted sums in blocks: against float64 loops by hand, the direct plan, and at every border."""
 
 import math
-import pickle
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +9,23 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import symattn as sa
-from symattn.codegen import choice, strips
 from symattn.nodes import Mask
 from tests import loops
-from tests.codegen.blocks import in_small_blocks
+from tests.codegen.blocks import (
+    COLUMN,
+    INPUTS,
+    ROW,
+    blocked,
+    by_hand,
+    called,
+    d_k,
+    d_v,
+    in_small_blocks,
+    m,
+    n,
+    random_rows,
+    turn,
+)
 from tests.variants.points import (
     SIZES,
     VARIANTS,
@@ -26,20 +37,13 @@ from tests.variants.points import (
     run_time,
 )
 
-Array = np.ndarray[Any, Any]
-Plain = Callable[..., Any]
-
 TILE, ROWS = 24, 4
 B = ROWS  # a strip; a block of a whole strip has TILE // ROWS = 6 keys
 BORDERS = sorted({1, 2, B - 1, B, B + 1, 2 * B + 1, 5, 6, 7, 13})
+assert SIZES["n"] > ROWS, "the formulas have several strips"
+assert SIZES["m"] > TILE // ROWS, "and several blocks"
 
-d_k, d_v, n, m, w, p = sa.dims("d_k d_v n m w p")
-COLUMN = (sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m))
-ROW = (sa.matrix("Q", n, d_k), sa.matrix("K", m, d_k), sa.matrix("V", m, d_v))
-INPUTS = {"column": COLUMN, "row": ROW}
-
-WHY_NOT: dict[str, str] = {}
-"""The entries of the catalogue that are not computed in blocks, and the reason that they give."""
+w, p = sa.dims("w p")
 
 
 @pytest.fixture(autouse=True)
@@ -47,55 +51,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     in_small_blocks(monkeypatch, TILE, ROWS)
 
 
-def turn(layout: str, array: Array) -> Array:
-    return array.swapaxes(-1, -2) if layout == "column" else array
-
-
-def random_rows(queries: int, keys: int, *batch: int, seed: int = 0) -> list[Array]:
-    """Queries, keys and values as rows."""
-    random = np.random.default_rng(seed)
-    return [random.normal(size=(*batch, *shape)) for shape in ((queries, 5), (keys, 5), (keys, 3))]
-
-
-def called(f: Any, layout: str, *arrays: Array, **named: Any) -> Array:
-    return turn(layout, f(*(turn(layout, array) for array in arrays), **named))
-
-
-def by_hand(
-    q: Array,
-    k: Array,
-    v: Array,
-    score: Callable[[int, int, float], float] = lambda i, j, s: s,
-    seen: Callable[[int, int], bool] = lambda i, j: True,
-) -> Array:
-    """Rows of queries, keys and values: softmax over what is seen of the scaled inner products."""
-    out = np.zeros((len(q), v.shape[1]))
-    for i in range(len(q)):
-        js = [j for j in range(len(k)) if seen(i, j)]
-        scores = [score(i, j, loops.dot(q[i], k[j]) / math.sqrt(q.shape[1])) for j in js]
-        for weight, j in zip(loops.softmax_of(scores), js, strict=True):
-            out[i] += weight * v[j]
-    return out
-
-
-def blocked(layout: str, **options: Any) -> Any:
-    inputs = INPUTS[layout]
-    return sa.lambdify(inputs, sa.attention(*inputs, layout=layout, **options), plan="blocked")
-
-
 # Every formula.
 
 
 @each_variant
 @each_layout
-def test_every_formula_in_blocks_or_why_not(
-    name: str, options: dict[str, bool], layout: str
-) -> None:
+def test_every_formula(name: str, options: dict[str, bool], layout: str) -> None:
     formula = sa.formula(name, layout=layout, **options)
-    if name in WHY_NOT:
-        f = sa.lambdify(formula.inputs, formula)
-        assert (f.plan, WHY_NOT[name] in f.plan_reason) == ("direct", True)
-        return
     f = sa.lambdify(formula.inputs, formula, plan="blocked")
     columns = random_column_arrays(sa.formula(name, layout="column", **options), seed=5)
     given = arrays_in(formula, columns)
@@ -110,7 +72,6 @@ def test_the_formulas_cover_every_kind_of_part() -> None:
     sources = [
         sa.lambdify(formula.inputs, formula, plan="blocked").source
         for name, options in VARIANTS
-        if name not in WHY_NOT
         for formula in [sa.formula(name, layout="row", **options)]
     ]
     used = ("np.matmul(", "diagonals(", "np.tanh(", "np.concatenate(", "band(", "somewhere")
@@ -273,15 +234,26 @@ def test_weights_changed_entry_by_entry(mask: Mask | None, scale: float) -> None
         found = f(q, k, v, drop, 0.25, **named)
         np.testing.assert_allclose(found, right, rtol=1e-10, atol=1e-12)
     bad = v.copy()
-    bad[12] = np.nan  # a weight of 0 counts as one, as in whole matrices
+    bad[12] = np.nan  # a weight of 0 counts as in whole matrices
     found, direct = (
         sa.lambdify(inputs, sa.hadamard(P, D.T) / (1 - r) @ V, plan=plan)(
             q, k, bad, drop, 0.25, **named
         )
         for plan in ("blocked", "direct")
     )
-    if mask is None:
-        np.testing.assert_array_equal(np.isnan(found), np.isnan(direct))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(direct))
+
+
+def test_a_factor_of_0_counts_where_a_value_is_no_number() -> None:
+    """Without a mask 0 · NaN is NaN, as in whole matrices."""
+    Q, K, V = ROW
+    D = sa.matrix("D", n, m)
+    f = sa.lambdify([Q, K, V, D], sa.hadamard(sa.softmax(Q @ K.T, axis=1), D) @ V, plan="blocked")
+    q, k, v = random_rows(9, 13)
+    drop = (np.random.default_rng(6).random((9, 13)) < 0.7).astype(float)
+    assert not drop[:, 12].all()
+    v[12, 1] = np.nan
+    assert np.isnan(f(q, k, v, drop)).tolist() == [[False, True, False]] * 9
 
 
 def test_two_layers() -> None:
@@ -378,150 +350,6 @@ def test_random_scores_under_random_masks(case: dict[str, Any]) -> None:
         np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-10)
 
 
-# What has no blocks.
-
-NOT_BLOCKED: list[tuple[Plain, str]] = [
-    (lambda Q, K, V: Q @ K.T @ V, "no softmax"),
-    (
-        lambda Q, K, V: V + sa.softmax(Q @ K.T, axis=1) @ sa.softmax(Q @ K.T, axis=1) @ V,
-        "more than",
-    ),
-    (lambda Q, K, V: V @ V.T @ sa.softmax(Q @ K.T, axis=1), "with no values"),
-    (
-        lambda Q, K, V: sa.softmax(sa.softmax(Q @ K.T, axis=1), axis=1) @ V,
-        "for more than a product",
-    ),
-    (lambda Q, K, V: sa.softmax(sa.max(Q @ K.T, axis=0), axis=1) @ V, "max"),
-    (
-        lambda Q, K, V: sa.hadamard(P := sa.softmax(Q @ K.T, axis=1), P) @ V,
-        "for more than a product",
-    ),
-]
-
-
-@pytest.mark.parametrize(("formula", "reason"), NOT_BLOCKED)
-def test_what_has_no_blocks_says_why(formula: Plain, reason: str) -> None:
-    Q, K, V = sa.matrix("Q", m, d_k), sa.matrix("K", m, d_k), sa.matrix("V", m, d_v)
-    inputs = [Q, K, V]
-    f = sa.lambdify(inputs, formula(Q, K, V))
-    assert reason in f.plan_reason
-    assert f.plan == "direct"
-    with pytest.raises(sa.NotSupportedError, match=reason):
-        sa.lambdify(inputs, formula(Q, K, V), plan="blocked")
-
-
-# Which plan.
-
-
-def test_the_plan_suits_the_sizes() -> None:
-    f = sa.lambdify(ROW, sa.attention(*ROW, layout="row"))
-    assert f.plan == "auto"
-    assert set(f.sources) == {"direct", "blocked"}
-    assert f.source == f.sources["direct"]
-    assert "blocks" in f.plan_reason
-    chosen = f._plans
-    for shape, expected in [
-        ((16, 1 << 13), "direct"),  # few queries
-        ((256, 256), "direct"),  # few scores
-        ((257, 256), "blocked"),
-        ((16, 1 << 19), "blocked"),  # much memory
-        ((4, 8, 256, 256), "direct"),
-        ((17, 4, 256, 256), "blocked"),
-        ((0, 5), "direct"),
-    ]:
-        *batch, queries, keys = shape
-        given = [
-            np.broadcast_to(np.float32(0), (*batch, size, 2)) for size in (queries, keys, keys)
-        ]
-        sizes = {"n": queries, "m": keys, "d_k": 2, "d_v": 2}
-        assert chosen.chosen(sizes, given, {}) is chosen.by_name[expected], shape
-
-
-def test_tests_of_each_plan_take_it(each_plan: str) -> None:
-    f = sa.lambdify(ROW, sa.attention(*ROW, layout="row"))
-    called_for = f._plans.chosen({}, [], {})
-    assert called_for is f._plans.by_name[each_plan]
-    assert bool(called_for.workers) == (each_plan == "blocked")
-
-
-def test_only_the_plan_that_was_asked_for() -> None:
-    formula = sa.attention(*ROW, layout="row")
-    assert sa.lambdify(ROW, formula, plan="blocked").plan == "blocked"
-    assert sa.lambdify(ROW, formula, plan="direct").plan == "direct"
-    assert sa.lambdify(ROW, formula, backend="cupy").plan == "direct"
-    f = pickle.loads(pickle.dumps(sa.lambdify(ROW, formula, plan="blocked", workers=2)))
-    assert (f.plan, f._workers) == ("blocked", 2)
-
-
-# Numbers that are none, large ones, and none at all.
-
-
-@each_layout
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("mask", [None, sa.causal("top_left"), sa.keep()], ids=str)
-def test_what_is_no_number_goes_where_it_goes_in_the_direct_plan(
-    layout: str, bad: float, mask: Mask | None
-) -> None:
-    direct = sa.lambdify(
-        INPUTS[layout],
-        sa.attention(*INPUTS[layout], mask=mask, layout=layout),
-        plan="direct",
-    )
-    f = blocked(layout, mask=mask)
-    random = np.random.default_rng(4)
-    named = {"keep": random.random((9, 13)) < 0.5} if mask == sa.keep() else {}
-    for which in range(3):
-        for at in ((0, 0), (5, 1), (8, 2)):
-            arrays = random_rows(9, 13, seed=which)
-            arrays[which][at] = bad
-            expected = called(direct, layout, *arrays, **named)
-            found = called(f, layout, *arrays, **named)
-            np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
-
-
-@each_layout
-def test_no_number_among_masked_out_keys_has_no_influence(layout: str) -> None:
-    q, k, v = random_rows(9, 13)
-    keep = np.random.default_rng(1).random((9, 13)) < 0.6
-    keep[4] = False
-    keep[:, [3, 10, 12]] = False
-    expected = by_hand(q, k, v, seen=lambda i, j: keep[i, j])
-    k[3], v[3], k[10], v[12] = np.nan, np.nan, np.inf, -np.inf
-    found = called(blocked(layout, mask=sa.keep()), layout, q, k, v, keep=keep)
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
-    assert not found[4].any()
-
-
-@each_layout
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shift", [-300, -60, 60, 300])
-@pytest.mark.parametrize("scale", [1, 40])
-def test_large_scores(layout: str, dtype: str, shift: float, scale: float) -> None:
-    f = blocked(layout, bias=lambda i, j: sa.scalar("b") + 0 * (i + j))
-    q, k, v = (array.astype(dtype) for array in random_rows(9, 13))
-    q *= scale
-    found = called(f, layout, q, k, v, b=shift)
-    exact = by_hand(q.astype(float), k.astype(float), v.astype(float))
-    assert found.dtype == dtype
-    tolerance = {"float32": 1e-4, "float64": 1e-11}[dtype]
-    np.testing.assert_allclose(found, exact, rtol=tolerance, atol=tolerance)
-
-
-@each_layout
-@pytest.mark.parametrize("mask", [None, sa.causal("top_left"), sa.keep()], ids=str)
-@pytest.mark.parametrize("empty", ["queries", "keys", "batch", "values"])
-def test_axes_of_size_zero(layout: str, mask: Mask | None, empty: str) -> None:
-    f = blocked(layout, mask=mask)
-    queries, keys = 0 if empty == "queries" else 9, 0 if empty == "keys" else 13
-    batch = 0 if empty == "batch" else 2
-    q, k, v = random_rows(queries, keys, batch)
-    v = v[..., : 0 if empty == "values" else None]
-    named = {"keep": np.ones((batch, queries, keys), bool)} if mask == sa.keep() else {}
-    found = called(f, layout, q, k, v, **named)
-    assert found.shape == (batch, queries, v.shape[-1])
-    assert not found.any() or empty not in ("keys", "queries")
-
-
 # Arrays of every kind.
 
 
@@ -556,85 +384,3 @@ def test_batches_broadcast_and_any_strides(layout: str) -> None:
         for array, was in zip((*arrays, allowed), before, strict=True):
             np.testing.assert_array_equal(array, was)
         assert found.flags.writeable
-
-
-# Threads.
-
-
-@pytest.mark.parametrize("mask", [None, sa.causal("top_left"), sa.keep()], ids=str)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_same_bits_for_any_number_of_workers(
-    mask: Mask | None, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("threadpoolctl", reason="without it there is one worker")
-    used: list[int] = []
-    workers_for = strips.workers_for
-
-    def counted(*arguments: Any) -> int:
-        used.append(workers_for(*arguments))
-        return used[-1]
-
-    monkeypatch.setattr(strips, "workers_for", counted)
-    f = blocked("row", mask=mask)
-    q, k, v = (array.astype(dtype) for array in random_rows(40, 50, 3))
-    named = {"keep": np.random.default_rng(0).random((40, 50)) < 0.5} if mask == sa.keep() else {}
-    one, *others = (f(q, k, v, workers=workers, **named) for workers in (1, 2, 3))
-    assert used == [1, 2, 3]
-    for other in others:
-        np.testing.assert_array_equal(one, other)
-
-
-def test_workers_are_a_number() -> None:
-    formula = sa.attention(*ROW, layout="row")
-    arrays = random_rows(3, 4)
-    for wrong in (0, -1, 1.5, True, "2"):
-        with pytest.raises(sa.InputError, match="workers"):
-            sa.lambdify(ROW, formula, workers=wrong)  # pyright: ignore[reportArgumentType]
-        with pytest.raises(sa.InputError, match="workers"):
-            sa.lambdify(ROW, formula)(*arrays, workers=wrong)
-
-
-def test_an_input_called_workers_is_an_input() -> None:
-    Q, K, _ = ROW
-    V, strip = sa.matrix("workers", m, d_v), sa.scalar("strip")
-    f = sa.lambdify([Q, K, V, strip], strip * sa.softmax(Q @ K.T, axis=1) @ V, plan="blocked")
-    q, k, v = random_rows(3, 4)
-    expected = 2 * by_hand(q * math.sqrt(5), k, v)
-    np.testing.assert_allclose(f(q, k, workers=v, strip=2.0), expected, rtol=1e-12)
-
-
-def test_errors_of_a_strip_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise RuntimeError("of a strip")
-
-    with pytest.raises(RuntimeError, match="of a strip"):
-        strips.run(fail, (2,), strips.strips_of(9, 9), 3, np.dtype("float64"), 2)
-
-
-# Memory.
-
-
-def test_memory_does_not_grow_with_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    f = blocked("row", mask=sa.causal("top_left"))
-    q, k, v = (array.astype("float32") for array in random_rows(3000, 3000))
-    f(q[:300], k[:300], v[:300], workers=1)
-    tracemalloc.start()
-    try:
-        found = f(q, k, v, workers=1)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < found.nbytes + 2**20  # all scores would be 34 MiB
-
-
-def test_few_widths_are_kept() -> None:
-    for width in range(3 * strips.MOST_WIDTHS):
-        strips.Space.unused(width, np.dtype("float32"))
-    assert len(strips.Space.kept) <= strips.MOST_WIDTHS
-
-
-def test_sizes_of_the_points_have_several_blocks() -> None:
-    assert SIZES["n"] > ROWS
-    assert SIZES["m"] > TILE // ROWS
-    assert choice.FEW_QUERIES > 0

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import symattn as sa
-from tests.codegen.blocks import in_small_blocks
-from tests.codegen.test_blocked import by_hand, random_rows
+from tests.codegen.blocks import by_hand, in_small_blocks, random_rows
 
 Array = np.ndarray[Any, Any]
 
@@ -130,44 +129,48 @@ def test_shared_keys_and_values_are_not_repeated() -> None:
 # Scores of pairs.
 
 
-def test_scores_of_pairs_of_every_kind() -> None:
+a = sa.dim("a")
+W, U, v, b = sa.matrix("W", a, d_k), sa.matrix("U", a, d_k), sa.vector("v", a), sa.vector("b", a)
+c = sa.scalar("c", positive=True)
+
+PAIRS: list[Any] = [
+    lambda q, k: v.T @ sa.tanh(W @ q + U @ k + b),
+    lambda q, k: sa.tanh(W @ q - U @ k).T @ v / c,
+    lambda q, k: v.T @ sa.hadamard(sa.sigmoid(W @ q), sa.tanh(U @ (q + k))) + k.T @ q,
+    lambda q, k: c * k.T @ W.T @ U @ q,
+    lambda q, k: sa.sqrt(q.T @ q) - sa.hadamard(k.T @ q, v.T @ b),
+    lambda q, k: v.T @ sa.tanh(W @ sa.relu(U.T @ (W @ q + U @ k))),
+]
+NO_PAIRS: list[Any] = [
+    lambda q, k: -(q - k).T @ (q - k) / c,
+    lambda q, k: q.T @ k @ k.T @ q / c,
+]
+
+
+def of_pairs(score: Any) -> list[Any]:
+    """The attention with a score of a pair in both layouts, for matrices with tokens in columns."""
     Q, K, V = sa.matrix("Q", d_k, n), sa.matrix("K", d_k, m), sa.matrix("V", d_v, m)
-    a = sa.dim("a")
-    W, U, v, b = (
-        sa.matrix("W", a, d_k),
-        sa.matrix("U", a, d_k),
-        sa.vector("v", a),
-        sa.vector("b", a),
-    )
-    c = sa.scalar("c", positive=True)
-    scores = [
-        lambda q, k: v.T @ sa.tanh(W @ q + U @ k + b),
-        lambda q, k: sa.tanh(W @ q - U @ k).T @ v / c,
-        lambda q, k: v.T @ sa.hadamard(sa.sigmoid(W @ q), sa.tanh(U @ (q + k))) + k.T @ q,
-        lambda q, k: -(q - k).T @ (q - k) / c,
-        lambda q, k: q.T @ k @ k.T @ q / c,
-        lambda q, k: c * k.T @ W.T @ U @ q,
-        lambda q, k: sa.sqrt(q.T @ q) - sa.hadamard(k.T @ q, v.T @ b),
-        lambda q, k: v.T @ sa.tanh(W @ sa.relu(U.T @ (W @ q + U @ k))),
-    ]
+    columns = V @ sa.softmax(sa.pairwise(score, Q, K), axis=0)
+    rows = sa.softmax(sa.pairwise(score, Q.T, K.T, layout="row"), axis=1) @ V.T
+    return [columns, rows]
+
+
+@pytest.mark.parametrize("score", PAIRS)
+def test_scores_of_pairs(score: Any) -> None:
     random = np.random.default_rng(0)
-    shapes = {Q: (5, 9), K: (5, 13), V: (3, 13), W: (7, 5), U: (7, 5), v: 7, b: 7}
-    arrays = {symbol: random.normal(size=shape) / 2 for symbol, shape in shapes.items()}
-    in_blocks = 0
-    for score in scores:
-        formula = V @ sa.softmax(sa.pairwise(score, Q, K), axis=0)
+    shapes = {"Q": (5, 9), "K": (5, 13), "V": (3, 13), "W": (7, 5), "U": (7, 5), "v": 7, "b": 7}
+    arrays = {name: random.normal(size=shape) / 2 for name, shape in shapes.items()}
+    for formula in of_pairs(score):
         inputs = [*formula.inputs(), *formula.scalars()]
-        given = [arrays.get(symbol, 2.0) for symbol in inputs]
-        f = sa.lambdify(inputs, formula)
-        if "blocked" in f.sources:
-            in_blocks += 1
-            both(inputs, formula, *given)
-        turned = sa.softmax(sa.pairwise(score, Q.T, K.T, layout="row"), axis=1) @ V.T
-        if "blocked" in f.sources:
-            both(inputs, turned, *given)
-        else:
-            assert "not computed" in f.plan_reason
-    assert in_blocks >= 6
+        both(inputs, formula, *(arrays.get(str(symbol), 2.0) for symbol in inputs))
+
+
+@pytest.mark.parametrize("score", NO_PAIRS)
+def test_scores_of_pairs_that_have_no_blocks(score: Any) -> None:
+    for formula in of_pairs(score):
+        f = sa.lambdify([*formula.inputs(), *formula.scalars()], formula)
+        assert f.plan == "direct"
+        assert "is not computed from each query and each key" in f.plan_reason
 
 
 # Names.
@@ -199,6 +202,17 @@ def test_inputs_and_sizes_of_any_name(name: str) -> None:
     for inputs in cast(list[list[Any]], named):
         f = sa.lambdify(inputs, sa.attention(*inputs, **bias), plan="blocked")
         np.testing.assert_allclose(f(q, key, v), right, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "tag"), [("band", "bandwidth"), ("both", "both2"), ("span", "s")])
+def test_a_size_that_is_called_like_a_function_of_key_ranges(name: str, tag: str) -> None:
+    Q, K, V = sa.matrix(name, n, d_k), sa.matrix("K", n, d_k), sa.matrix("V", n, d_v)
+    mask = sa.window(sa.dim(tag)) & sa.prefix(sa.dim(f"{tag}_spans"))
+    f = sa.lambdify([Q, K, V], sa.attention(Q, K, V, mask=mask, layout="row"), plan="blocked")
+    q, key, v = random_rows(13, 13)
+    right = by_hand(q, key, v, seen=lambda i, j: abs(i - j) < 3 and j < 7)
+    found = f(q, key, v, **{tag: 3, f"{tag}_spans": 7})
+    np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-13)
 
 
 def test_lines_of_any_name() -> None:

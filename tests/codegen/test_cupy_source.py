@@ -96,7 +96,8 @@ def parameters(function: Any, name: str) -> list[str]:
         except ValueError:
             pass
     first = (function.__doc__ or "").strip().partition("\n")[0]
-    written = re.fullmatch(rf".*?\b{name}\((.*)\)(?: -> .*)?", first)
+    own = getattr(function, "name", name).removeprefix("cupy_")  # abs is called absolute
+    written = re.fullmatch(rf".*?\b(?:{name}|{own})\((.*)\)(?: -> .*)?", first)
     assert written, f"{name} does not say its parameters: {first!r}"
     names = [part.partition("=")[0].split()[-1] for part in written[1].split(",") if part.strip()]
     plain = [part for part in names if part.isidentifier()]

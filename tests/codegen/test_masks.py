@@ -1,6 +1,7 @@
 """Masked attention in numbers, against float64 loops by hand and against PyTorch."""
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -418,6 +419,34 @@ def test_the_signature_says_the_booleans() -> None:
     q, k, v, keep, padding = arrays(5, 7, seed=17)
     with pytest.raises(sa.InputShapeError, match="w; give each by name"):
         f(q, k, v, keep=keep, padding=padding)
+
+
+def test_sizes_of_masks_are_positive_as_where_they_are_numbers() -> None:
+    q, k, v, *_ = arrays(5, 7, seed=17)
+    for width, name in ((w, "w"), (2 * w, "2*w")):
+        f = attend(sa.window(width, "top_left"), "row")
+        with pytest.raises(sa.SizeError, match=f"^{re.escape(name)} must be a positive integer"):
+            f(q, k, v, w=0)
+        assert f(q, k, v, w=1).shape == f(q, k, v, w=7).shape
+    of_all = attend(sa.window(n, "top_left"), "row")  # as wide as there are queries, if any
+    assert of_all(q[:0], k, v).shape == (0, v.shape[1])
+
+
+def test_an_array_that_has_to_be_repeated_is_told_how() -> None:
+    q, k, v, keep, padding = arrays(5, 7, seed=17)
+    f = attend(sa.keep(), "row")
+    for given, hint in (
+        (padding[None, :], "np.broadcast_to(keep, (5, 7)); for the same keys"),
+        (np.stack([keep[:, :1]] * 2), "np.broadcast_to(keep, (2, 5, 7))"),
+        (padding, "write sa.padding() in the formula"),
+    ):
+        with pytest.raises(sa.InputShapeError, match=re.escape(hint)):
+            f(q, k, v, keep=given)
+    with pytest.raises(sa.InputShapeError) as refused:
+        f(q, k, v, keep=padding[None, 1:])
+    assert not refused.value.hint
+    found = f(q, k, v, keep=np.broadcast_to(padding[None, :], (5, 7)))
+    np.testing.assert_allclose(found, attend(sa.padding(), "row")(q, k, v, padding=padding))
 
 
 # Masks of other libraries.

@@ -203,6 +203,17 @@ def test_ranks() -> None:
     assert text == "b needs at least one axis, but has none\n  b (…, d_k) has shape ()"
 
 
+def test_more_axes_than_there_are_words_for() -> None:
+    counts = sa.dims("a b c p q")
+    F = sa.family("F", counts, n, d_k)
+    indices = [sa.index(f"i_{k}", count) for k, count in enumerate(counts)]
+    formula: Any = F[tuple(indices)]
+    for index in indices:
+        formula = sa.sum_over(formula, index)
+    text = message(InputShapeError, sa.lambdify([F], formula), np.ones((2, 3)))
+    assert text.startswith("F needs at least 7 axes, but has two\n")
+
+
 def test_sizes_that_contradict() -> None:
     text = message(InputShapeError, f, q, k, np.ones((3, 6)))
     assert text == (
@@ -270,6 +281,8 @@ def test_sizes_by_name() -> None:
     assert "n = 6 from the sizes given, but 5" in message(InputShapeError, scaled, x, h=3, n=6)
     for wrong in (True, 2.0, "3", -3):
         assert "h must be a non-negative integer" in message(sa.SizeError, scaled, x, h=wrong)
+    by_one = message(InputShapeError, scaled, x)
+    assert "; give h by name, and the rest follows" in by_one
     constant = sa.lambdify([], 2 * sa.ones(n, m))
     assert constant(n=2, m=3).tolist() == [[2.0] * 3] * 2
     assert "n, m; give each by name" in message(InputShapeError, constant)
@@ -357,3 +370,10 @@ def test_a_bias_of_positions_that_divides_by_zero() -> None:
     differences = np.array([[0.0, 1.0], [-1.0, 0.0], [-2.0, -1.0]])  # keys j by queries i
     np.testing.assert_array_equal(by_size(n=2, m=3), differences / 2)
     np.testing.assert_array_equal(by_scalar(n=2, m=3, c=-4), differences / -4)
+
+
+def test_a_size_that_is_text_is_shown_as_text() -> None:
+    X = sa.matrix("X", "n", "n")
+    f = sa.lambdify([X], X @ sa.ones("n", "h") @ sa.ones("h", "n"))
+    with pytest.raises(sa.SizeError, match="but is '3'"):
+        f(np.ones((2, 2)), h="3")

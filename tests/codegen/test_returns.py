@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import symattn as sa
-from symattn.codegen import strips
 from symattn.errors import (
     CallError,
     InputError,
@@ -18,6 +17,7 @@ from symattn.errors import (
     SignatureError,
     UnknownNameError,
 )
+from tests.codegen.blocks import in_small_blocks
 from tests.loops import softmax_of
 
 D_K, D_V, N, M, H = 4, 3, 5, 7, 2
@@ -70,10 +70,8 @@ each_plan = pytest.mark.parametrize(("plan", "returns"), PLANS.items(), ids=PLAN
 
 @pytest.fixture
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strips of two queries and blocks of three keys: these sizes need several of both."""
-    monkeypatch.setattr(strips, "TILE", 6)
-    monkeypatch.setattr(strips, "ROWS", 2)
-    monkeypatch.setattr(strips, "FEW_ROWS", 2)
+    """These sizes need several strips of two queries, and several blocks of three keys."""
+    in_small_blocks(monkeypatch, tile=6, rows=2)
 
 
 @each_plan
@@ -401,8 +399,11 @@ def test_what_cannot_be_written_to() -> None:
         r"^out is an array of dtype float32; give one of float64": np.empty(shape, np.float32),
         r"^out is an array of dtype int64": np.empty(shape, np.int64),
         r"^out is a read-only array": np.broadcast_to(0.0, shape),
-        r"^out is a broadcast array, whose entries share": np.lib.stride_tricks.as_strided(
+        r"^out is an array whose entries may share memory": np.lib.stride_tricks.as_strided(
             np.empty(N), shape, (0, 0, 0, 8)
+        ),
+        r"^out is an array whose entries may share memory, such": np.lib.stride_tricks.as_strided(
+            np.empty(100), shape, (64, 32, 8, 8)
         ),
     }
     for message, out in refused.items():

@@ -7,6 +7,7 @@ import linecache
 import pickle
 import threading
 import traceback
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,38 @@ def test_a_chain_of_operations_stays_in_one_memory() -> None:
         "np.negative(O, out=O)",
         "return O.astype(dtype, copy=False)",
     ]
+
+
+def test_functions_of_several_steps_stay_in_one_memory() -> None:
+    assert body(sa.lambdify([Q, K], sa.sigmoid(K.T @ Q), plan="direct")) == [
+        "O = K.swapaxes(-1, -2) @ Q",
+        "O /= 2",
+        "np.tanh(O, out=O)",
+        "O += 1",
+        "O /= 2",
+        "return O.astype(dtype, copy=False)",
+    ]
+    assert "np.logaddexp(O, 0, out=O)" in body(sa.lambdify([Q, K], sa.softplus(K.T @ Q)))
+    assert "np.maximum(O, 0, out=O)" in body(sa.lambdify([Q, K], sa.relu(K.T @ Q)))
+    twice = body(sa.lambdify([Q, K], sa.silu(K.T @ Q)))
+    assert twice[1:3] == ["factor = O / 2", "np.tanh(factor, out=factor)"]
+    assert twice[-3:-1] == ["O *= factor", "del factor"]
+
+
+@pytest.mark.parametrize(("function", "arrays"), [(sa.sigmoid, 1), (sa.softplus, 1), (sa.silu, 2)])
+def test_functions_of_several_steps_take_no_more_memory(function: Any, arrays: int) -> None:
+    """An input is never written to, and no more arrays are made than are needed at once."""
+    f = sa.lambdify([Q, K], function(K.T @ Q), plan="direct")
+    q, k = np.full((3, 200), 0.5), np.full((3, 300), -2.0)
+    expected = sa.lambdify([B], function(B))(k.T @ q)
+    tracemalloc.start()
+    try:
+        found = f(q, k)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (arrays + 0.5) * found.nbytes
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_sum_is_not_written_where_a_batch_axis_may_be_missing() -> None:

@@ -122,6 +122,7 @@ FUNCTION_CASES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
     "log": np.log,
     "tanh": np.tanh,
+    "abs": np.abs,
     "sin": np.sin,
     "cos": np.cos,
     "relu": lambda x: np.where(x > 0, x, 0),

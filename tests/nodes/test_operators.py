@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,7 @@ import sympy
 from sympy.core.symbol import Str
 
 import symattn.nodes as nodes
-from symattn.errors import NotAnOperandError, OperationRefusedError, TextRefusedError
+from symattn.errors import NotAnOperandError, OperationRefusedError, ShapeError, TextRefusedError
 from symattn.nodes.core import Node
 from symattn.nodes.given import Given
 from symattn.notation import latex, text
@@ -139,10 +140,22 @@ def test_arrays_stay_out_and_their_entries_are_not_told(call: Any, array: Any) -
 
 
 def test_ufuncs_refuse_formulas() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(NotAnOperandError):
         np.multiply(np.ones(2), Q)  # type: ignore[call-overload]
-    with pytest.raises(TypeError):
-        np.exp(Q)  # type: ignore[call-overload]
+    for function, there in ((np.exp, "sa.exp(Q)"), (np.absolute, "sa.abs(Q)"), (np.tan, "arrays")):
+        with pytest.raises(OperationRefusedError, match=re.escape(there)):
+            function(Q)  # type: ignore[call-overload]
+    with pytest.raises(OperationRefusedError):
+        np.add(Q, Q, out=np.ones(2))  # type: ignore[call-overload]
+    with pytest.raises(OperationRefusedError):
+        np.add.reduce(Q)  # type: ignore[call-overload]
+
+
+def test_numbers_of_numpy_on_the_left_are_numbers() -> None:
+    assert np.float64(2) * Q == 2 * Q
+    assert (np.float64(2) == Q, np.float64(2) != Q) == (False, True)
+    with pytest.raises(OperationRefusedError):
+        np.float64(2) < Q  # type: ignore[operator]  # noqa: B015
 
 
 CODE = "__import__('os').mkdir('ran')"
@@ -267,3 +280,10 @@ def test_long_chains_and_deep_parentheses_do_not_recurse_too_deeply(
     assert pickle.loads(pickle.dumps(node)) == node
     assert node.xreplace({SQUARE: SQUARE.T}).inputs() == (SQUARE,)
     assert hash(node) == hash(node.copy())
+
+
+def test_a_product_of_matrices_of_one_shape_names_the_product_by_entry() -> None:
+    P, D = nodes.matrix("P", "n", "m"), nodes.matrix("D", "n", "m")
+    for product in (lambda: P * D, lambda: P @ D):
+        with pytest.raises(ShapeError, match=r"by entry it is sa\.hadamard\(P, D\)"):
+            product()
