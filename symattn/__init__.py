@@ -46,6 +46,8 @@ _READING_ORDER = (
     ("symattn.variants", "theorems theorem false_claims"),
     # Running a formula
     ("symattn.codegen", "lambdify"),
+    # The score of one pair as source, for a kernel
+    ("symattn.codegen", "score_code"),
     # Boolean masks from and to those of other libraries
     ("symattn.codegen", "keep_from_excluded keep_from_additive additive_from_keep"),
     # Checking code as it runs: the decorator, what a body may ask, whole packages, the switch
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
         keep_from_additive as keep_from_additive,
         keep_from_excluded as keep_from_excluded,
         lambdify as lambdify,
+        score_code as score_code,
     )
     from symattn.errors import (
         AlignmentError as AlignmentError,

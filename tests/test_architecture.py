@@ -15,11 +15,15 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FILE = 500
 
 # Packages that are not installed with symattn are imported where they are used.
-OPTIONAL_PACKAGES = {"cupy", "torch"}
+OPTIONAL_PACKAGES = {"cupy", "torch", "triton"}
 # Files that import inside functions so that what needs no SymPy, or beartype, does not wait for it.
 LAZY_FILES = {"cli/__init__.py", "runtime/declared/hints.py"}
 # Where generated source becomes a function.
-RUNS_GENERATED_SOURCE = {"codegen/generated.py", "runtime/generated/compiled.py"}
+RUNS_GENERATED_SOURCE = {
+    "codegen/generated.py",
+    "codegen/gpu/compiling.py",  # Triton takes a kernel as a function of Python
+    "runtime/generated/compiled.py",
+}
 
 RUNS_CODE = {"eval", "exec", "compile"}
 RUNS_STRINGS = {"sympify", "parse_expr"}  # SymPy evaluates the strings that these are given

@@ -123,6 +123,14 @@ BAD_CALLS: dict[str, tuple[Call, ...]] = {
         lambda: sa.lambdify([S], S)(np.ones(3)),
         lambda: sa.lambdify([S, sa.scalar("c")], S / sa.scalar("c"))(ARRAY, 0.0),
     ),
+    "score_code": (
+        lambda: sa.score_code(sa.formula("dot_product"), "metal"),
+        lambda: sa.score_code("softmax(S)"),
+        lambda: sa.score_code(ARRAY),
+        lambda: sa.score_code(OPEN),
+        lambda: sa.score_code(S),
+        lambda: sa.score_code(sa.formula("additive")),
+    ),
     "keep_from_excluded": (lambda: sa.keep_from_excluded(ARRAY),),
     "keep_from_additive": (lambda: sa.keep_from_additive(ARRAY),),
     "additive_from_keep": (

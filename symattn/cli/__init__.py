@@ -1,4 +1,4 @@
-"""The command line: `symattn formulas | show | translate | prove | theorem | derivation | run`.
+"""The command line: `symattn formulas | show | translate | prove | theorem | run | doctor | …`.
 
 Data goes to standard output, chatter to standard error.  The exit status is 0 if all is well, 1 if
 something is refuted, undecided or differs, 2 if the call was wrong, and 3 if symattn itself is at
@@ -231,3 +231,17 @@ def run(ctx: click.Context, **options: Any) -> None:
     from symattn.cli.running import run_formula
 
     ctx.exit(0 if run_formula(**options) else 1)
+
+
+@main.command()
+@as_json
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
+    """Tell what is here to run formulas with, on a GPU too, and what to install or do.
+
+    Nothing is installed or changed. What is not there is named, and is no fault; the exit status is
+    1 if something that is there does not work.
+    """
+    from symattn.cli.doctoring import examine
+
+    ctx.exit(0 if examine(as_json=as_json) else 1)

@@ -10,6 +10,7 @@
 * `plans`, `choice`: whole matrices or blocks, as suits the sizes of a call;
 * `arrays`, `scalars`, `destination`, `call`: what a call is checked for before any work is done;
 * `conversions`: boolean masks from and to those of other libraries;
+* `gpu`: kernels, the score of one pair as text, and what there is to run them with;
 * `generated`: `lambdify`, the only place where source is run; `shown`: what its functions print;
 * `saved`, `checks`: a function as a module that needs no symattn.
 
@@ -22,6 +23,7 @@ from symattn.codegen.conversions import (
     keep_from_excluded,
 )
 from symattn.codegen.generated import GeneratedFunction, lambdify
+from symattn.codegen.gpu.score_modules import score_code
 
 __all__ = [
     "GeneratedFunction",
@@ -29,4 +31,5 @@ __all__ = [
     "keep_from_additive",
     "keep_from_excluded",
     "lambdify",
+    "score_code",
 ]

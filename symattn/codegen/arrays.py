@@ -72,7 +72,7 @@ def check_dtype(name: str, value: Any, target: Target) -> str:
     """Return the name of an array's dtype, one of those taken, or raise `InputError`."""
     dtype = value.dtype
     taken = FLOATS.get(dtype)
-    if dtype.name == BFLOAT16 and dtype.isnative and target.module == "numpy":
+    if dtype.name == BFLOAT16 and dtype.isnative:
         taken = BFLOAT16
     if taken is not None:
         return taken

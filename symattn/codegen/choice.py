@@ -30,6 +30,12 @@ SMALL_MATRIX = 2**14
 SLICE = 2**19
 """Bytes of scores that the direct plan makes at once, of several matrices: half of a cache."""
 
+REASON = (
+    f"blocks where a head has more than {FEW_QUERIES} queries and {FEW_SCORES:,} scores, or many "
+    "heads have nearly so many; else whole matrices, a few at a time"
+)
+"""When blocks are computed, in words."""
+
 
 def suits_blocks(n: int, m: int, heads: int, itemsize: int) -> bool:
     """Tell whether n queries over m keys, in so many matrices, are better computed in blocks.

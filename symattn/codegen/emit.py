@@ -15,6 +15,7 @@ from typing import Any
 
 from symattn.codegen.blocked import Attended, blocked_program
 from symattn.codegen.distributed import Distributed
+from symattn.codegen.kin import Summed
 from symattn.codegen.lowerings import lowering_of
 from symattn.codegen.masked import keeps_zeros
 from symattn.codegen.opening import INDENT, opening_docstring, support_imports
@@ -60,20 +61,27 @@ def emit(
 
 
 def emit_blocked(
-    signature: Signature, program: Program, target: Target, returns: Sequence[str] = ()
+    signature: Signature,
+    program: Program,
+    target: Target,
+    returns: Sequence[str] = (),
+    plan: str = "blocked",
 ) -> Source:
-    """Return the source that computes a program by the blocked plan.
+    """Return the source that computes a program by a plan without matrices of all scores.
 
     Raises `NotSupportedError`, with the reason, for a program without such a plan.
     """
     if "weights" in returns:
-        raise NotSupportedError("weights, which are one matrix, in blocks")
+        raise NotSupportedError('returns="weights", which are one matrix')
     if not signature.arrays:
         raise NotSupportedError("blocks without an array, whose dtype they would have")
     the_softmax(program.result.walk(), returns)  # raises, if there are several
     blocks = blocked_program(program)
-    emitter = _Emitter(signature, blocks, target, returns, in_threads=True)
-    if any(isinstance(node, Distributed) for node in blocks.result.walk()):
+    nodes = tuple(blocks.result.walk())
+    if not target.in_threads and any(isinstance(node, Summed | Distributed) for node in nodes):
+        raise NotSupportedError("weights other than those of one softmax, by a kernel")
+    emitter = _Emitter(signature, blocks, target, returns, plan)
+    if any(isinstance(node, Distributed) for node in nodes):
         emitter.may_start_again(_Emitter(signature, program, target, returns))
     return emitter.source()
 
@@ -87,10 +95,11 @@ class _Emitter:
         program: Program,
         target: Target,
         returns: Sequence[str],
-        *,
-        in_threads: bool = False,
+        plan: str = "direct",
     ) -> None:
         self.target = target
+        self.plan_name = plan
+        in_blocks = plan != "direct"
         self.signature = signature
         self.names = Names(
             [
@@ -101,22 +110,23 @@ class _Emitter:
         self.alias = self.names.fresh(target.alias)
         self.math = self.names.fresh("math")
         self.dtype = self.names.fresh("dtype")
-        self.workers = self.names.fresh("workers") if in_threads else ""
-        self.wide = self.names.fresh("wide") if in_threads else self.dtype
-        self.out = self.names.fresh("out") if in_threads else ""
+        self.workers = self.names.fresh("workers") if in_blocks and target.in_threads else ""
+        self.wide = self.names.fresh("wide") if in_blocks else self.dtype
+        self.out = self.names.fresh("out") if in_blocks else ""
         self.narrow: set[str] = set()
         self.returns = returns
         self.lse = self.names.fresh("lse") if "lse" in returns else None
-        self.plan = direct_plan(program, self.names, () if in_threads else returns)
+        self.plan = direct_plan(program, self.names, () if in_blocks else returns)
         self.softmax = self.plan.softmax or self.attended_weights()
         self.extents: dict[str, str] = {}
         self.needs_math = False
         self.supported: dict[str, str] = {}
+        self.constants: dict[str, str] = {}
         first = signature.arrays[0].name if signature.arrays else ""
         self.context = ArrayContext(
             call=lambda name: target.function(name, self.alias),
             extent=self.extent,
-            dtype=(self.wide if in_threads else f"{first}.dtype")
+            dtype=(self.wide if in_blocks else f"{first}.dtype")
             if first
             else f"{self.alias}.float64",
             scalar_call=self.scalar_call,
@@ -188,6 +198,12 @@ class _Emitter:
         if name not in self.supported:
             self.supported[name] = self.names.fresh(name)
         return self.supported[name]
+
+    def constant(self, wanted: str, value: str) -> str:
+        """Return the name of a text of the module."""
+        if value not in self.constants:
+            self.constants[value] = self.names.fresh(wanted)
+        return self.constants[value]
 
     def destination(self, step: Step) -> tuple[str, str]:
         return (self.dtype, self.out) if step.node == self.plan.result else (self.wide, "")
@@ -264,7 +280,9 @@ class _Emitter:
         imports = [f"import {self.math_import()}"] if self.needs_math else []
         imports.append(f"import {self.target.module} as {self.alias}")
         if self.supported:
-            imports += ["", *support_imports(self.supported)]
+            imports += ["", *support_imports(self.supported, in_threads=self.target.in_threads)]
+        for value, name in self.constants.items():
+            imports += ["", f'{name} = r"""\n{value}"""']
         body = [f"{INDENT}{line}" if line else "" for line in lines]
         parameters = {self.workers: "the number of threads", self.out: "memory for the result"}
         docstring = opening_docstring(self.signature, given, parameters, self.returned_axes())

@@ -21,6 +21,7 @@ from symattn.codegen.arrays import as_workers
 from symattn.codegen.call import Door
 from symattn.codegen.choice import in_slices
 from symattn.codegen.emit import Source
+from symattn.codegen.gpu.foreign import run
 from symattn.codegen.plans import PLANS, Plans
 from symattn.codegen.results import names_of_results
 from symattn.codegen.saved import saved_module
@@ -87,7 +88,7 @@ class GeneratedFunction:
         self._target = target
         self._workers = as_workers(workers)
         self._returns = returns
-        self._plans = Plans(signature, _selecting(program), target, plan, returns)
+        self._plans = Plans(signature, selecting(program), target, plan, returns)
         self._parameters = parameters
         self._open_sizes = open_sizes = _open_tags(signature)
         _refuse_clashes(signature, {*open_sizes, *self._plans.sizes})
@@ -96,7 +97,7 @@ class GeneratedFunction:
         self._formula = formula
         self.__name__ = self.__qualname__ = signature.function
         is_taken = {
-            "workers": self._plans.blocked is not None,
+            "workers": self._plans.in_threads,
             "out": not returns or "output" in returns,
         }
         options = [name for name in is_taken if is_taken[name] and self._door.is_free(name)]
@@ -188,6 +189,15 @@ class GeneratedFunction:
         return self._target.name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if not self._target.takes_others:
+            return self._run(args, kwargs)
+        door = self._door
+        names = door.positional, tuple(item.name for item in door.shaped)
+        library = self._target.load()
+        return run(self._run, library, *names, args, kwargs, takes_out=door.takes_out)
+
+    def _run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Return the result for arrays of the target's own library."""
         workers = self._workers
         if "workers" in kwargs and self._door.is_free("workers"):
             workers = as_workers(kwargs.pop("workers"))
@@ -294,8 +304,13 @@ def lambdify(
     ``backend`` is ``"numpy"`` or ``"cupy"``.  ``plan`` is ``"direct"``, whole matrices, results
     written in the memory of what is no longer needed; ``"blocked"``, softmax-weighted sums in
     strips of queries and blocks of keys, whose scores are never one matrix, in as many threads as
-    ``workers`` says (None: by the size of the work; a call may say it too); or ``"auto"``, the one
-    that suits the sizes of the call.  The bits of the result do not depend on the threads.
+    ``workers`` says (None: by the size of the work; a call may say it too); ``"fused"``, for
+    ``"cupy"``, one kernel that Triton compiles; or ``"auto"``, the one that suits the sizes of the
+    call.  The bits of the result do not depend on the threads.
+
+    With ``"cupy"`` there are no threads, and the arrays may be those of PyTorch, JAX, Numba or
+    another library as well, if they are on a CUDA device and all of one kind: none is copied,
+    PyTorch's current stream does the work, and the results, and ``out=``, are of that kind.
 
     Blocks of keys merge for any finite shift of the scores: ``theorem("blocks_of_keys_merge")`` has
     the proof, and its source.
@@ -305,7 +320,7 @@ def lambdify(
     that has not just one softmax.  A call raises, before any work is done, `CallError` for the
     arguments themselves, `InputError` for one of the wrong kind, `InputShapeError` or `SizeError`
     for sizes that do not fit, `ScalarError` for a scalar that cannot be computed, and
-    `BackendError` where the array library is missing.
+    `BackendError` where the array library or the device is missing or does not work.
     """
     named("plan", plan, PLANS)
     target = target_named(backend)
@@ -318,15 +333,15 @@ def lambdify(
     if not isinstance(inputs, Iterable) or hasattr(inputs, "__array__"):
         problem = f"{brief(inputs)} is no list of inputs"
         raise SignatureError(brief(expr), (problem,))
-    program, name, layout = _taken_apart(expr)
+    program, name, layout = taken_apart(expr)
     results = names_of_results(returns, brief(expr))
     return GeneratedFunction(tuple(inputs), program, target, name, layout, plan, workers, results)
 
 
-def _taken_apart(expr: Any) -> tuple[Program, str, str]:
+def taken_apart(expr: Any, call: str = "lambdify") -> tuple[Program, str, str]:
     """Return a formula as a program, with the name and the layout of an entry of the catalogue."""
     if isinstance(expr, str):
-        raise TextRefusedError("lambdify", expr)
+        raise TextRefusedError(call, expr)
     if isinstance(expr, Program):
         return expr, "", ""
     if isinstance(expr, Node):
@@ -335,14 +350,14 @@ def _taken_apart(expr: Any) -> tuple[Program, str, str]:
     if formula is None:
         formula = getattr(expr, "expr", None)
     if isinstance(formula, Program | Node):
-        program, _, _ = _taken_apart(formula)
+        program, _, _ = taken_apart(formula, call)
         return program, str(getattr(expr, "name", "")), str(getattr(expr, "layout", ""))
     raise NotAnOperandError(
-        brief(expr), "lambdify takes a formula, a program or an entry of the catalogue"
+        brief(expr), f"{call} takes a formula, a program or an entry of the catalogue"
     )
 
 
-def _selecting(program: Program) -> Program:
+def selecting(program: Program) -> Program:
     """Return a program whose additive masks select: of scores with such a mask the finite part.
 
     What is masked out may be anything, NaN included, and NaN plus −∞ is NaN.

@@ -32,7 +32,7 @@ from symattn.tags import Size
 
 
 @dataclass(frozen=True, slots=True)
-class _Interval:
+class Interval:
     """The keys with low ≤ j - i ≤ high (a band), or with low ≤ j ≤ high (a span)."""
 
     is_band: bool
@@ -41,19 +41,19 @@ class _Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class _Joined:
+class Joined:
     """The keys of ``both`` or of ``either`` of two conditions."""
 
     how: str
-    parts: tuple[_Keys, _Keys]
+    parts: tuple[Keys, Keys]
 
 
 @dataclass(frozen=True, slots=True)
-class _Somewhere:
+class Somewhere:
     """Any keys."""
 
 
-_Keys = _Interval | _Joined | _Somewhere
+Keys = Interval | Joined | Somewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class KeyRanges:
 
     def code(self, condition: Condition) -> str:
         """Return the source of the keys that queries see."""
-        return self._written(self._keys(condition))
+        return self._written(self.keys(condition))
 
     def is_relative(self, condition: Condition) -> bool:
         """Tell whether a condition depends on j - i alone."""
@@ -89,7 +89,7 @@ class KeyRanges:
         """Return the source of a condition of j - i, which is called ``distance``."""
         match condition:
             case AtMost() | Not(AtMost()):
-                interval = cast(_Interval, self._keys(condition))
+                interval = cast(Interval, self.keys(condition))
                 if interval.high is not None:
                     return f"{distance} <= {size_code(interval.high, self.context)}"
                 return f"{distance} >= {size_code(cast(Size, interval.low), self.context)}"
@@ -102,7 +102,8 @@ class KeyRanges:
             case _:
                 raise NotSupportedError(f"array code for the condition {condition}")
 
-    def _keys(self, condition: Condition) -> _Keys:
+    def keys(self, condition: Condition) -> Keys:
+        """Return the keys that queries see."""
         match condition:
             case AtMost(left, right):
                 return _at_most(*self._difference(left, right))
@@ -110,13 +111,13 @@ class KeyRanges:
                 of_key, of_query, rest = self._difference(right, left)
                 return _at_most(of_key, of_query, rest + Size.of(1))
             case Not(Not(inner)):
-                return self._keys(inner)
+                return self.keys(inner)
             case Both(left, right):
-                return _both(self._keys(left), self._keys(right))
+                return _both(self.keys(left), self.keys(right))
             case Not(Both(left, right)):
-                return _Joined("either", (self._keys(Not(left)), self._keys(Not(right))))
+                return Joined("either", (self.keys(Not(left)), self.keys(Not(right))))
             case _:
-                return _Somewhere()
+                return Somewhere()
 
     def _difference(self, left: Form, right: Form) -> tuple[int, int, Size]:
         """Return left - right as a multiple of j, one of i, and a size."""
@@ -142,15 +143,15 @@ class KeyRanges:
                         rest = rest + Size.of(factor * int(cast(Number, inner).value))
         return of_key, of_query, rest
 
-    def _written(self, keys: _Keys) -> str:
+    def _written(self, keys: Keys) -> str:
         match keys:
-            case _Somewhere():
+            case Somewhere():
                 return self.support("somewhere")
-            case _Joined(how, parts):
+            case Joined(how, parts):
                 return f"{self.support(how)}({', '.join(map(self._written, parts))})"
-            case _Interval(True, low, high):
+            case Interval(True, low, high):
                 return self._call("band", lo=low, hi=high)
-            case _Interval(_, low, high):  # stop is not included
+            case Interval(_, low, high):  # stop is not included
                 return self._call(
                     "span", start=low, stop=None if high is None else high + Size.of(1)
                 )
@@ -164,25 +165,25 @@ class KeyRanges:
         return f"{self.support(function)}({', '.join(arguments)})"
 
 
-def _at_most(of_key: int, of_query: int, rest: Size) -> _Keys:
+def _at_most(of_key: int, of_query: int, rest: Size) -> Keys:
     """Return where of_key·j + of_query·i + rest ≤ 0."""
     is_band = of_query == -of_key
     match of_key, of_query:
         case 1, -1 | 0:
-            return _Interval(is_band, high=Size.of(0) - rest)
+            return Interval(is_band, high=Size.of(0) - rest)
         case -1, 1 | 0:
-            return _Interval(is_band, low=rest)
+            return Interval(is_band, low=rest)
         case _:
-            return _Somewhere()
+            return Somewhere()
 
 
-def _both(left: _Keys, right: _Keys) -> _Keys:
+def _both(left: Keys, right: Keys) -> Keys:
     """Return the keys of both, as one interval where one has a low end and the other a high one."""
     match left, right:
-        case (_Interval(of_left, None, high), _Interval(of_right, low, None)) | (
-            _Interval(of_left, low, None),
-            _Interval(of_right, None, high),
+        case (Interval(of_left, None, high), Interval(of_right, low, None)) | (
+            Interval(of_left, low, None),
+            Interval(of_right, None, high),
         ) if of_left == of_right:
-            return _Interval(of_left, low, high)
+            return Interval(of_left, low, high)
         case _:
-            return _Joined("both", (left, right))
+            return Joined("both", (left, right))

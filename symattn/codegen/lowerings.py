@@ -8,7 +8,7 @@ as statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
@@ -16,6 +16,8 @@ from typing import Protocol, TypeVar, cast
 from symattn.codegen.block_code import write_attended
 from symattn.codegen.blocked import Attended
 from symattn.codegen.distributed import Distributed
+from symattn.codegen.gpu.fused_step import write_fused
+from symattn.codegen.gpu.rows_step import write_rows
 from symattn.codegen.in_place import in_place
 from symattn.codegen.kin import Summed
 from symattn.codegen.masked import (
@@ -57,6 +59,11 @@ class Writer(Protocol):
 
     @property
     def target(self) -> Target: ...
+    @property
+    def plan_name(self) -> str:
+        """The plan: how weighted sums are computed."""
+        ...
+
     @property
     def context(self) -> ArrayContext: ...
     def code(self, node: Node) -> str:
@@ -103,7 +110,16 @@ class Writer(Protocol):
         ...
 
     def support(self, name: str) -> str:
-        """Return what a function that the source imports of symattn is called in it."""
+        """Return what a function that source imports is called in it."""
+        ...
+
+    def constant(self, wanted: str, value: str) -> str:
+        """Return the name of a text of the module."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the inputs."""
         ...
 
     @property
@@ -365,6 +381,18 @@ def _distributed(step: Step, out: Writer) -> None:
         out.write(f"return {out.whole}()")
 
 
+_WEIGHTED_SUMS: Mapping[tuple[str, str], Callable[[Step, Writer], None]] = {
+    ("numpy", "blocked"): write_attended,
+    ("cupy", "blocked"): write_rows,
+    ("cupy", "fused"): write_fused,
+}
+"""How a weighted sum is written, by target and plan."""
+
+
+def _attended(step: Step, out: Writer) -> None:
+    _WEIGHTED_SUMS[out.target.name, out.plan_name](step, out)
+
+
 def _nothing(_node: Node) -> Sequence[int]:
     return ()
 
@@ -401,7 +429,7 @@ _ROWS: dict[type[Node], Lowering] = {
     Concat: Lowering(_nothing, write_concat),
     Pairwise: Lowering(_nothing, write_pairs),
     PositionBias: Lowering(_nothing, write_positions),
-    Attended: Lowering(_nothing, write_attended),
+    Attended: Lowering(_nothing, _attended),
     Summed: Lowering(_nothing, write_attended),
     Distributed: Lowering(_first, _distributed),
 }

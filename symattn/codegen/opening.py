@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symattn.codegen import plain_sums, softmax_sums, spans, strips
+from symattn.codegen.gpu import fused, row_blocks
 from symattn.codegen.signature import Signature
 from symattn.notation.names import identifier
 
 INDENT = "    "
 
 
-def support_imports(called: Mapping[str, str]) -> list[str]:
+_ON_THE_CPU = (plain_sums, softmax_sums, spans, strips)
+_ON_A_DEVICE = (spans, row_blocks, fused)
+
+
+def support_imports(called: Mapping[str, str], *, in_threads: bool = True) -> list[str]:
     """Return the imports of functions of symattn, each by what it is called in the source.
 
     >>> support_imports({"run": "run", "spread": "spread_2"})
     ['from symattn.codegen.strips import run, spread as spread_2']
+
+    ``in_threads`` says that the source runs on the CPU.
     """
-    lines: list[str] = []
-    for module in (plain_sums, softmax_sums, spans, strips):
-        names = ", ".join(
-            name if name == alias else f"{name} as {alias}"
-            for name, alias in sorted(called.items())
-            if getattr(module, name, None) is not None
-        )
-        lines += [f"from {module.__name__} import {names}"] if names else []
-    return lines
+    modules = _ON_THE_CPU if in_threads else _ON_A_DEVICE
+    found: dict[str, list[str]] = {module.__name__: [] for module in modules}
+    for name, alias in sorted(called.items()):
+        home = next(module for module in modules if hasattr(module, name))
+        found[home.__name__].append(name if name == alias else f"{name} as {alias}")
+    return [f"from {path} import {', '.join(names)}" for path, names in found.items() if names]
 
 
 def opening_docstring(

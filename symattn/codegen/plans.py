@@ -1,30 +1,44 @@
-"""Which plan runs: both sources are generated, and the sizes of a call choose (see `choice`)."""
+"""Which plan runs: all sources are generated, and the sizes of a call choose (see `choice`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from symattn.codegen import choice
 from symattn.codegen.blocked import attended_sizes
-from symattn.codegen.choice import FEW_QUERIES, FEW_SCORES, at_once, suits_blocks
 from symattn.codegen.emit import Source, emit, emit_blocked
+from symattn.codegen.gpu import fused_choice, row_choice
 from symattn.codegen.signature import Signature
 from symattn.codegen.targets import Target
 from symattn.errors import NotSupportedError
 from symattn.nodes import Program
 
-_EMITTERS = {"direct": emit, "blocked": emit_blocked}
+_EMITTERS: Mapping[str, Callable[..., Source]] = {
+    "direct": emit,
+    "blocked": emit_blocked,
+    "fused": partial(emit_blocked, plan="fused"),
+}
 
 PLANS = {
     "direct": "whole matrices, written in the memory of what is no longer needed",
     "blocked": "softmax-weighted sums in strips of queries and blocks of keys",
-    "auto": "the one of the two that suits the sizes of a call",
+    "fused": "a softmax-weighted sum by one kernel, which is compiled for the score",
+    "auto": "the one that suits the sizes of a call",
 }
 """The plans that may be asked for, and what they are."""
+
+_NONE = {"blocked": "no blocks", "fused": "no kernel"}
+"""What a formula is said to have where it has no such plan."""
+
+_CHOICES: Mapping[str, ModuleType] = {"numpy": choice, "cupy": row_choice}
+"""For each target, the module that tells which sizes suit blocks."""
 
 REMEMBERED = 256  # sizes of earlier calls for which it is known
 
@@ -37,7 +51,7 @@ class Chosen(NamedTuple):
 
 
 class Plans:
-    """The sources of one function: the direct one, the blocked one where there is one, or both."""
+    """The sources of one function, by plan: one alone, or all that there are."""
 
     def __init__(
         self,
@@ -49,29 +63,36 @@ class Plans:
     ) -> None:
         self.signature, self.program, self.target = signature, program, target
         self.returns = returns
-        self.direct: Source | None = None
-        if plan != "blocked":
-            self.direct = self.emitted("direct", signature.function)
-        self.blocked: Source | None = None
-        self.reason = 'plan="direct" was asked for'
+        self.choice = _CHOICES[target.name]
+        self.by_name: dict[str, Source] = {}
+        """The sources that are there; `direct` is the first of several."""
         self.earlier: dict[tuple[Any, ...], Chosen] = {}
-        if plan != "direct":
+        if plan not in (*target.plans, "auto"):
+            raise NotSupportedError(f'plan="{plan}" with backend="{target.name}"')
+        missing: dict[str, str] = {}
+        for name in target.plans if plan == "auto" else (plan,):
             try:
-                if target.module != "numpy":
-                    raise NotSupportedError(f"{target.name} has no such plan")
-                self.blocked = self.emitted("blocked", signature.function)
-                self.attended = attended_sizes(program)
-                self.reason = "the scores are computed in blocks"
+                self.by_name[name] = self.emitted(name, signature.function)
             except NotSupportedError as error:
-                if plan == "blocked":
-                    raise NotSupportedError(f'plan="blocked": {error.what}') from None
-                self.reason = f"no blocks: {error.what}"
-        if self.direct is not None and self.blocked is not None:
-            self.reason = (
-                f"blocks where a head has more than {FEW_QUERIES} queries and "
-                f"{FEW_SCORES:,} scores, or many heads have nearly so many; else whole matrices, "
-                "a few at a time"
-            )
+                if name == "direct":  # it is there for all that can be computed
+                    raise
+                if name == plan:
+                    raise NotSupportedError(f'plan="{plan}": {error.what}') from None
+                missing[name] = error.what
+        if plan == "auto" and len(self.by_name) > 1:
+            self.attended = attended_sizes(program)
+        if plan == "auto" and "fused" in self.by_name:
+            self.widths = fused_choice.fused_widths(program)
+        self.reason = f'plan="{plan}" was asked for' if plan != "auto" else self.told(missing)
+
+    def told(self, missing: Mapping[str, str]) -> str:
+        """Return which plan is taken when, and why others are missing."""
+        reasons = {"fused": fused_choice.REASON, "blocked": self.choice.REASON}
+        there = [reasons[name] for name in reasons if name in self.by_name]
+        lacking: dict[str, list[str]] = {}
+        for name, why in missing.items():
+            lacking.setdefault(why, []).append(_NONE[name])
+        return "; ".join([*there, *(f"{' and '.join(no)}: {why}" for why, no in lacking.items())])
 
     def emitted(self, plan: str, function: str) -> Source:
         """Return the source of a plan, whose function has a name; raises `NotSupportedError`."""
@@ -80,23 +101,18 @@ class Plans:
 
     @property
     def name(self) -> str:
-        """The plan that is taken, or ``"auto"`` where both are there."""
-        if self.direct is None:
-            return "blocked"
-        return "direct" if self.blocked is None else "auto"
+        """The plan that is taken, or ``"auto"`` where several are there."""
+        return next(iter(self.by_name)) if len(self.by_name) == 1 else "auto"
+
+    @property
+    def in_threads(self) -> bool:
+        """Whether a call may say how many threads to use."""
+        return any(source.workers for source in self.by_name.values())
 
     @property
     def shown(self) -> Source:
         """The source to read, and to take where there is one alone."""
-        source = self.direct or self.blocked
-        assert source is not None, "one of the two is always there"
-        return source
-
-    @property
-    def by_name(self) -> Mapping[str, Source]:
-        """The sources that are there."""
-        both = {"direct": self.direct, "blocked": self.blocked}
-        return {plan: source for plan, source in both.items() if source is not None}
+        return next(iter(self.by_name.values()))
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -107,11 +123,12 @@ class Plans:
         self, sizes: Mapping[str, int], values: Sequence[Any], masks: Mapping[str, Any]
     ) -> Chosen:
         """Return the source that suits the sizes of a call."""
-        if self.blocked is None or self.direct is None:
+        if len(self.by_name) == 1:
             return Chosen(self.shown)
         # For one query, choosing takes a fifteenth of the work: it is done once for like arrays.
         arrays = [x for x in (*values, *masks.values()) if hasattr(x, "shape")]
-        alike = (*sizes.values(), *[x.shape for x in arrays], arrays[0].dtype)
+        place = getattr(getattr(arrays[0], "device", None), "id", None)  # devices differ in kind
+        alike = (*sizes.values(), *[x.shape for x in arrays], arrays[0].dtype, place)
         chosen = self.earlier.get(alike)
         if chosen is None:
             if len(self.earlier) >= REMEMBERED:
@@ -123,20 +140,24 @@ class Plans:
         self, sizes: Mapping[str, int], values: Sequence[Any], masks: Mapping[str, Any]
     ) -> Chosen:
         """Return the same without a look at earlier calls."""
-        assert self.blocked is not None
-        assert self.direct is not None
         given = dict(zip((item.name for item in self.signature.inputs), values, strict=True))
         given |= masks
-        itemsize = given[self.signature.arrays[0].name].dtype.itemsize
+        dtype = given[self.signature.arrays[0].name].dtype
         stacks = self.matrices(given)
-        most = stacks
-        for queries, keys, indices in self.attended:
-            n, m = queries.value(sizes), keys.value(sizes)
-            heads = prod(size.value(sizes) for size in indices)
-            if suits_blocks(n, m, stacks * heads, itemsize):
-                return Chosen(self.blocked)
-            most = min(most, at_once(n * m * heads, itemsize))
-        return Chosen(self.direct, most if most < stacks else None)
+        tokens = [
+            (n.value(sizes), m.value(sizes), prod(h.value(sizes) for h in indices))
+            for n, m, indices in self.attended
+        ]
+        if "fused" in self.by_name:
+            queries, widths = [n for n, _, _ in tokens], [w.value(sizes) for w in self.widths]
+            if fused_choice.suits_fused(queries, widths, dtype, self.target.load):
+                return Chosen(self.by_name["fused"])
+        if any(
+            self.choice.suits_blocks(n, m, stacks * heads, dtype.itemsize) for n, m, heads in tokens
+        ):
+            return Chosen(self.by_name["blocked"])
+        most = min(self.choice.at_once(n * m * heads, dtype.itemsize) for n, m, heads in tokens)
+        return Chosen(self.by_name["direct"], most if most < stacks else None)
 
     def matrices(self, given: Mapping[str, Any]) -> int:
         """Return how many matrices the leading axes of all arrays together hold."""

@@ -218,7 +218,13 @@ class _Pair:
         if isinstance(node, Transposed):
             return self.number(node.matrices[0])
         if isinstance(node, MatrixProduct) and len(node.matrices) > 1:
-            return scaled(self.inner_product(node), scale_of(node))
+            numbers = all(size.is_one for part in node.matrices for size in part.sizes)
+            tile = (
+                Product(tuple(map(self.number, node.matrices)))
+                if numbers
+                else self.inner_product(node)
+            )
+            return scaled(tile, scale_of(node))
         return self.entrywise(node, self.number)
 
     def inner_product(self, node: MatrixProduct) -> Tile:
@@ -324,7 +330,11 @@ class _Pair:
         if vector not in left.symbols():
             return MatrixProduct(*scalars, left, self.each(last, vector))
         if not (node.sizes[0].is_one and node.sizes[1].is_one):
-            raise NotSupportedError(f"{text(node)} is not computed for all tokens at once")
+            if vector in last.symbols() or not last.sizes[0].is_one:
+                raise NotSupportedError(f"{text(node)} is not computed for all tokens at once")
+            tokens = self.each(left, vector)  # each times one number
+            rows, columns = (Ones(size, Size.of(1)) for size in tokens.sizes)
+            return Hadamard(MatrixProduct(*scalars, rows, last, turned(columns)), tokens)
         if vector not in last.symbols():
             right, other = turned(left), turned(last)
             return MatrixProduct(*scalars, other, self.each(right, vector))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import chain
 
-from symattn.codegen import checks, choice
+from symattn.codegen import checks
 from symattn.codegen.destination import Destination
 from symattn.codegen.emit import Source
 from symattn.codegen.plans import Plans
@@ -33,6 +33,7 @@ from symattn.codegen.saved_parts import (
 from symattn.codegen.scalars import Scalars
 from symattn.codegen.signature import ArrayInput, MaskInput, has_masked_heads, sizes_of_masks
 from symattn.codegen.steps import Names
+from symattn.errors import NotSupportedError
 from symattn.meaning.functions import math_name
 from symattn.nodes import MaxAlong
 from symattn.nodes.arrays import ArrayContext, scalar_code, size_code
@@ -65,15 +66,18 @@ def saved_module(plans: Plans, open_sizes: Sequence[str], workers: int | None) -
     """Return the module that holds the sources of plans, and a function that checks and chooses.
 
     ``open_sizes`` are the tags that shapes do not tell, and ``workers`` is the number of threads
-    that is taken where a call does not say it.
+    that is taken where a call does not say it.  Raises `NotSupportedError` for a function that has
+    a fused kernel alone, which symattn compiles and keeps.
     """
+    kept = [plan for plan in plans.by_name if plan in _HOW]
+    if not kept:
+        raise NotSupportedError("a fused kernel in a saved module")
     inner = {
-        plan: plans.emitted(plan, private(f"{plans.signature.function}_{plan}"))
-        for plan in plans.by_name
+        plan: plans.emitted(plan, private(f"{plans.signature.function}_{plan}")) for plan in kept
     }
     generated = [section(_said_in_short(source, _HOW[plan])) for plan, source in inner.items()]
     modules = with_needed(module for part in generated for module in part.needs)
-    modules += [choice, checks]
+    modules += [plans.choice, checks]
     sections = [section_of(module) for module in modules]
     taken = chain.from_iterable(part.imports for part in (*generated, *sections))
     wrapper = _Wrapper(
@@ -249,7 +253,7 @@ class _Wrapper:
                 f"if {self.choice()}:",
                 f"{_INDENT}{found} = {self.call(self.inner['blocked'])}",
                 "else:",
-                *(f"{_INDENT}{line}" for line in self.sliced(found)),
+                *(f"{_INDENT}{line}" for line in self.whole(found)),
             ]
         else:
             lines = [f"{found} = {self.call(source)}" for source in self.inner.values()]
@@ -368,6 +372,12 @@ class _Wrapper:
             given = (self.size(queries), self.size(keys), heads, f"{self.dtype}.itemsize")
             conditions.append(f"{suits}({', '.join(given)})")
         return " or ".join(conditions)
+
+    def whole(self, found: str) -> list[str]:
+        """Return the statement that computes the result with whole matrices."""
+        if self.plans.target.in_threads:
+            return self.sliced(found)
+        return [f"{found} = {self.call(self.inner['direct'])}"]
 
     def sliced(self, found: str) -> list[str]:
         """Return the statement that computes the result from a few matrices at a time."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType, ModuleType
 
-from symattn.errors import BackendError
+from symattn.codegen.gpu.devices import import_error
 from symattn.tags import named
 
 
@@ -22,8 +22,11 @@ class Target:
 
     ``renames`` maps NumPy's function names to the library's own, ``max_takes_initial`` tells
     whether ``max`` takes NumPy's ``initial=`` (without it, the maximum over an empty axis raises),
+    ``plans`` are the plans that there are for it, ``in_threads`` tells whether blocks are computed
+    in threads of the CPU,
     ``installation`` is the command that installs it, and ``conversions`` say, for an array of
-    another library, how it becomes one of this (``""``: of any other kind).
+    another library, how it becomes one of this (``""``: of any other kind).  ``takes_others`` says
+    that arrays of other libraries are handed over, where they are in the memory of a device.
     """
 
     name: str
@@ -32,7 +35,10 @@ class Target:
     max_takes_initial: bool
     installation: str
     conversions: Mapping[str, str]
+    plans: tuple[str, ...]
+    in_threads: bool = False
     renames: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    takes_others: bool = False
 
     def function(self, name: str, alias: str) -> str:
         """Return the source of one of NumPy's functions, where the module is called ``alias``."""
@@ -42,8 +48,8 @@ class Target:
         """Return the library; raises `BackendError` where it cannot be imported."""
         try:
             return import_module(self.module)
-        except ImportError as error:
-            raise BackendError(self.name, self.installation) from error
+        except Exception as error:  # a broken installation raises anything
+            raise import_error(self.name, self.module, error, self.installation) from error
 
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
@@ -55,6 +61,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 module="numpy",
                 alias="np",
                 max_takes_initial=True,
+                plans=("direct", "blocked"),
+                in_threads=True,
                 installation="python -m pip install numpy",
                 conversions={
                     "cupy": "cupy.asnumpy({name})",
@@ -66,13 +74,15 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 name="cupy",
                 module="cupy",
                 alias="cp",
+                plans=("direct", "blocked", "fused"),
                 max_takes_initial=False,
                 installation="python -m pip install 'symattn[cuda12]' (or cuda13)",
                 conversions={
                     "numpy": "cp.asarray({name})",
-                    "torch": "cp.from_dlpack({name}.detach())",
+                    "torch": "{name}.detach().cuda()",
                     "": "cp.asarray({name}, dtype=cp.float32)",
                 },
+                takes_others=True,
             ),
         )
     }

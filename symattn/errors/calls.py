@@ -83,18 +83,20 @@ class InputShapeError(SymattnError, ValueError):
 
 
 class BackendError(SymattnError, RuntimeError):
-    """An array library that a generated function needs, and that cannot be imported here.
+    """What a generated function needs to run, and what is not there or does not work.
 
-    >>> print(BackendError("cupy", "python -m pip install 'symattn[cuda12]'"))
-    the library cupy cannot be imported here; to install it: python -m pip install 'symattn[cuda12]'
+    ``problem`` says what is the matter, ``fix`` what to install or do.
+
+    >>> print(BackendError("cupy", "there is no NVIDIA driver", 'install one, or take "numpy"'))
+    backend="cupy" cannot run here: there is no NVIDIA driver
+      install one, or take "numpy"
     """
 
-    def __init__(self, library: str, installation: str) -> None:
-        self.library = library
-        self.installation = installation
-        super().__init__(
-            f"the library {library} cannot be imported here; to install it: {installation}"
-        )
+    def __init__(self, backend: str, problem: str, fix: str) -> None:
+        self.backend = backend
+        self.problem = problem
+        self.fix = fix
+        super().__init__(f'backend="{backend}" cannot run here: {problem}\n  {fix}')
 
 
 class FileTakenError(SymattnError, FileExistsError):

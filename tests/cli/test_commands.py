@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = tuple(sa.formulas())
 COMMANDS = (
     *("formulas", "show", "translate", "prove", "theorems", "theorem"),
-    *("derivations", "derivation", "run"),
+    *("derivations", "derivation", "run", "doctor"),
 )
 
 each_name = pytest.mark.parametrize("name", NAMES)

@@ -165,3 +165,38 @@ def test_an_array_of_biases_is_refused_with_the_matrix_to_write(layout: str) -> 
     sizes = "n, m" if layout == "row" else "m, n"
     with pytest.raises(sa.NotAnOperandError, match=rf'bias=sa.matrix\("B", {sizes}\)'):
         sa.positional(np.ones((N, M)), n, m, layout=layout)
+
+
+SCORES: dict[str, Callable[[Any, Any], Any]] = {
+    "before": lambda q, k: slope[i] * (k.T @ q),
+    "after": lambda q, k: (k.T @ q) * slope[i],
+    "with the query": lambda q, k: k.T @ (q @ slope[i]),
+    "in and around a function": lambda q, k: slope[i] * sa.tanh(k.T @ q * slope[i] / sa.sqrt(d_k)),
+}
+
+
+@pytest.mark.parametrize("layout", FAMILIES)
+@pytest.mark.parametrize("name", SCORES)
+def test_scores_times_a_number_of_each_head(name: str, layout: str) -> None:
+    Q, K, V = FAMILIES[layout]
+    one = sa.attention(Q[i], K[i], V[i], score=SCORES[name], layout=layout)
+    formula = sa.heads(one, i, axis=1 if layout == "row" else 0)
+    f = sa.lambdify([Q, K, V, slope], formula)
+    assert set(f.sources) == {"direct", "blocked"}
+    random = np.random.default_rng(3)
+    q, k, v = (random.normal(size=(H, *size)) for size in ((N, D_K), (M, D_K), (M, D_V)))
+    slopes = random.normal(size=(H, 1, 1))
+    expected = np.zeros((H, N, D_V))
+    for head in range(H):
+        t = float(slopes[head, 0, 0])
+        for a in range(N):
+            scores = [sum(q[head, a, x] * k[head, b, x] for x in range(D_K)) * t for b in range(M)]
+            if name == "in and around a function":
+                scores = [t * np.tanh(s / sqrt(D_K)) for s in scores]
+            weights = [exp(s - max(scores)) for s in scores]
+            for b in range(M):
+                expected[head, a] += weights[b] / sum(weights) * v[head, b]
+    turn = (lambda x: x) if layout == "row" else (lambda x: x.swapaxes(-1, -2))
+    found = f(*map(turn, (q, k, v)), slopes)
+    whole = np.concatenate(expected, axis=1)
+    np.testing.assert_allclose(found, whole if layout == "row" else whole.T, rtol=1e-10, atol=1e-13)

@@ -91,11 +91,25 @@ def test_tests_of_each_plan_take_it(each_plan: str) -> None:
     assert bool(called_for.workers) == (each_plan == "blocked")
 
 
+def test_what_blocks_and_kernels_both_lack_is_told_once() -> None:
+    n, m = sa.dims("n m")
+    Q, K, V = sa.matrix("Q", n, 1), sa.matrix("K", m, 1), sa.matrix("V", m, 1)
+    f = sa.lambdify([Q, K, V], sa.sigmoid(Q @ K.T) @ V, backend="cupy")
+    lacking = "weights other than those of one softmax, by a kernel"
+    assert f.plan_reason == f"no blocks and no kernel: {lacking}"
+
+
+def test_no_kernels_on_the_cpu() -> None:
+    X = sa.matrix("X", 2, 3)
+    with pytest.raises(sa.NotSupportedError, match='plan="fused" with backend="numpy"'):
+        sa.lambdify([X], X, plan="fused")
+
+
 def test_only_the_plan_that_was_asked_for() -> None:
     formula = sa.attention(*ROW, layout="row")
     assert sa.lambdify(ROW, formula, plan="blocked").plan == "blocked"
     assert sa.lambdify(ROW, formula, plan="direct").plan == "direct"
-    assert sa.lambdify(ROW, formula, backend="cupy").plan == "direct"
+    assert sa.lambdify(ROW, formula, backend="cupy").plan == "auto"
     f = pickle.loads(pickle.dumps(sa.lambdify(ROW, formula, plan="blocked", workers=2)))
     assert (f.plan, f._workers) == ("blocked", 2)
 

@@ -50,8 +50,8 @@ class Attention:
 FULL, CAUSAL = Attention(), Attention(causal=True)
 
 
-def generated(which: Attention, layout: str, plan: str) -> Callable[..., Any]:
-    """The function of Q, K and V that symattn generates, on one worker unless it is told."""
+def written(which: Attention, layout: str) -> tuple[list[Any], Any, dict[str, float]]:
+    """The inputs Q, K, V and scalars, the formula, and the values of the scalars."""
     n, m, d_k, d_v = sa.dims("n m d_k d_v")
     c, slope = sa.scalar("c", positive=True), sa.scalar("slope")
     keys = n if which.causal else m
@@ -76,8 +76,13 @@ def generated(which: Attention, layout: str, plan: str) -> Callable[..., Any]:
     )
     numbers = {"c": (c, CAP)} if which.softcap else {"slope": (slope, SLOPE)} if which.alibi else {}
     inputs = [Q, K, V, *(symbol for symbol, _ in numbers.values())]
+    return inputs, formula, {name: value for name, (_, value) in numbers.items()}
+
+
+def generated(which: Attention, layout: str, plan: str) -> Callable[..., Any]:
+    """The function of Q, K and V that symattn generates, on one worker unless it is told."""
+    inputs, formula, values = written(which, layout)
     function = sa.lambdify(inputs, formula, plan=plan)
-    values = {name: value for name, (_, value) in numbers.items()}
     if plan == "direct":
         return lambda *arrays: function(*arrays, **values)
     return lambda *arrays, workers=1: function(*arrays, **values, workers=workers)
