@@ -2,7 +2,7 @@
 
 * `signature`: the inputs, checked against the formula; `targets`: the array libraries, a row each;
 * `steps`, `plan`: what is computed, in which order, in whose memory; `results`: what is returned;
-* `lowerings`, `masked`, `pairs`, `opening`, `emit`: steps as statements, and the module of these;
+* `lowerings`, `masked`, `pairs`, `writer`: steps as statements; `opening`, `emit`: their module;
 * `blocked`, `kin`, `distributed`, `in_blocks`: weighted sums in blocks, with a softmax and without;
 * `reading`, `tiles`: their scores as tiles of one block;
 * `block_code`, `tile_code`, `in_place`, `key_ranges`: those as statements, which call

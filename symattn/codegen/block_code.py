@@ -8,19 +8,15 @@ queries sees, so that what nobody sees is skipped and what everybody sees is not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symattn.codegen.key_ranges import KeyRanges
 from symattn.codegen.kin import Summed
 from symattn.codegen.steps import Step
 from symattn.codegen.tile_code import TileWriter
 from symattn.codegen.tiles import Weights
+from symattn.codegen.writer import Writer
 from symattn.meaning.form import Allowed, Condition, Place, place
 from symattn.nodes.arrays import condition_code, size_code
 from symattn.notation.names import identifier
-
-if TYPE_CHECKING:
-    from symattn.codegen.lowerings import Writer
 
 
 def write_attended(step: Step, out: Writer) -> None:

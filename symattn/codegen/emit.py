@@ -79,7 +79,7 @@ def emit_blocked(
     blocks = blocked_program(program)
     nodes = tuple(blocks.result.walk())
     if not target.in_threads and any(isinstance(node, Summed | Distributed) for node in nodes):
-        raise NotSupportedError("weights other than those of one softmax, by a kernel")
+        raise NotSupportedError("weights that are not those of one softmax, in a kernel")
     emitter = _Emitter(signature, blocks, target, returns, plan)
     if any(isinstance(node, Distributed) for node in nodes):
         emitter.may_start_again(_Emitter(signature, program, target, returns))

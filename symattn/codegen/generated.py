@@ -31,6 +31,7 @@ from symattn.codegen.signature import ArrayInput, Signature, bind_inputs, mask_i
 from symattn.codegen.targets import Target, target_named
 from symattn.errors import (
     CallError,
+    InputError,
     NotAnOperandError,
     SignatureError,
     SizeError,
@@ -86,6 +87,8 @@ class GeneratedFunction:
         )
         self._recipe = (tuple(inputs), program, target.name, name, layout, plan, workers, returns)
         self._target = target
+        if workers is not None and not target.in_threads:
+            raise InputError("workers", repr(workers), "", "none: a device has threads of its own")
         self._workers = as_workers(workers)
         self._returns = returns
         self._plans = Plans(signature, selecting(program), target, plan, returns)
@@ -199,7 +202,8 @@ class GeneratedFunction:
     def _run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return the result for arrays of the target's own library."""
         workers = self._workers
-        if "workers" in kwargs and self._door.is_free("workers"):
+        takes_workers = self._target.in_threads and self._door.is_free("workers")
+        if "workers" in kwargs and takes_workers:
             workers = as_workers(kwargs.pop("workers"))
         out = kwargs.pop("out", None) if self._door.takes_out else None
         if out is not None and self._returns and "output" not in self._returns:

@@ -7,9 +7,10 @@ not added to, and a value counts only for the queries that give it a weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from symattn.codegen.steps import Step, axes_text
+from symattn.codegen.writer import Writer
 from symattn.meaning.form import Form
 from symattn.nodes import (
     AdditiveMask,
@@ -23,9 +24,6 @@ from symattn.nodes import (
     Softmax,
     SumOver,
 )
-
-if TYPE_CHECKING:
-    from symattn.codegen.lowerings import Writer
 
 Factors = Sequence[tuple[Any, Any]]
 """The factors of a product, each with how a printer sees it: a matrix, or an index form."""

@@ -7,16 +7,14 @@ arrays broadcast to all pairs and every operation of the score stays what it is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from symattn.codegen.steps import Step
+from symattn.codegen.writer import Writer
 from symattn.nodes import Concat, Pairwise, PositionBias
 from symattn.nodes.arrays import nested
 from symattn.nodes.pairs import each_pair
 from symattn.notation.names import identifier
-
-if TYPE_CHECKING:
-    from symattn.codegen.lowerings import Writer
 
 
 def write_concat(step: Step, out: Writer) -> None:

@@ -71,7 +71,7 @@ def saved_module(plans: Plans, open_sizes: Sequence[str], workers: int | None) -
     """
     kept = [plan for plan in plans.by_name if plan in _HOW]
     if not kept:
-        raise NotSupportedError("a fused kernel in a saved module")
+        raise NotSupportedError('a fused kernel in a saved module, as plan="fused" asks for')
     inner = {
         plan: plans.emitted(plan, private(f"{plans.signature.function}_{plan}")) for plan in kept
     }

@@ -7,7 +7,7 @@ of what is added to them, or multiplied, only what is no product of matrices is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import sympy
 
@@ -34,11 +34,9 @@ from symattn.codegen.tiles import (
     Weights,
     everything,
 )
+from symattn.codegen.writer import Writer
 from symattn.nodes.arrays import ArrayContext, scalar_code, size_code
 from symattn.nodes.scalars import Scalar, scalar_form
-
-if TYPE_CHECKING:
-    from symattn.codegen.lowerings import Writer
 
 
 class TileWriter:

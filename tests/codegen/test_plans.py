@@ -95,7 +95,7 @@ def test_what_blocks_and_kernels_both_lack_is_told_once() -> None:
     n, m = sa.dims("n m")
     Q, K, V = sa.matrix("Q", n, 1), sa.matrix("K", m, 1), sa.matrix("V", m, 1)
     f = sa.lambdify([Q, K, V], sa.sigmoid(Q @ K.T) @ V, backend="cupy")
-    lacking = "weights other than those of one softmax, by a kernel"
+    lacking = "weights that are not those of one softmax, in a kernel"
     assert f.plan_reason == f"no blocks and no kernel: {lacking}"
 
 
@@ -131,6 +131,12 @@ def test_workers_are_a_number() -> None:
     with pytest.raises(AttributeError):
         f.workers = 1  # pyright: ignore[reportAttributeAccessIssue]
     f(*arrays, workers=np.int64(1))
+
+
+def test_a_device_has_threads_of_its_own() -> None:
+    formula = sa.attention(*ROW, layout="row")
+    with pytest.raises(sa.InputError, match="workers is 2; give none"):
+        sa.lambdify(ROW, formula, backend="cupy", workers=2)
 
 
 def test_an_input_called_workers_is_an_input() -> None:

@@ -6,22 +6,20 @@ scalars of the formula, which are computed once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from symattn.codegen.blocked import Attended, blocked_program
 from symattn.codegen.gpu.fused import DTYPES
 from symattn.codegen.gpu.triton_code import KernelText, kernel_text
 from symattn.codegen.in_blocks import InBlocks
 from symattn.codegen.steps import Step, axes_text
+from symattn.codegen.writer import Writer
 from symattn.errors import NotSupportedError
 from symattn.meaning.form import Form
 from symattn.nodes import Program
 from symattn.nodes.along_axis import queries_and_keys
 from symattn.nodes.arrays import size_code
 from symattn.notation.names import identifier
-
-if TYPE_CHECKING:
-    from symattn.codegen.lowerings import Writer
 
 
 def write_fused(step: Step, out: Writer) -> None:

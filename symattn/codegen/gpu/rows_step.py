@@ -6,7 +6,7 @@ handed over as a view: queries as rows, keys as rows, pairs as queries × keys.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from symattn.codegen.blocked import Attended
 from symattn.codegen.gpu.dialects import CUDA
@@ -24,14 +24,12 @@ from symattn.codegen.gpu.rows_code import first_is_kept, rows_kernel, scalars_of
 from symattn.codegen.gpu.score_text import score_text
 from symattn.codegen.key_ranges import KeyRanges, Somewhere
 from symattn.codegen.steps import Step
+from symattn.codegen.writer import Writer
 from symattn.meaning.form import place
 from symattn.nodes import BooleanInput
 from symattn.nodes.along_axis import queries_and_keys
 from symattn.nodes.arrays import size_code
 from symattn.notation.names import identifier
-
-if TYPE_CHECKING:
-    from symattn.codegen.lowerings import Writer
 
 
 def write_rows(step: Step, out: Writer) -> None:

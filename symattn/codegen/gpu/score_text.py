@@ -123,7 +123,7 @@ def score_text(attended: Attended, dialect: Dialect) -> ScoreText:
 _NO_FUNCTION = "scores that are no function of one query and one key, in one kernel"
 _REFUSED: Mapping[type, str] = MappingProxyType(
     {
-        Mixed: "a product of a matrix with a vector of each pair, in one kernel",
+        Mixed: "a product of a matrix with a vector of each pair, as a score of one number",
         Stacked: "a vector of the query on top of one of the key, in one kernel",
     }
 )
