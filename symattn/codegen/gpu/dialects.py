@@ -161,9 +161,7 @@ TRITON = Dialect(
     functions=MappingProxyType(
         {
             **_alike("tl.", "exp log sin cos abs sqrt"),
-            **_alike("", "silu softplus square"),
-            # 2 log2(e): there is no tanh, and this one is right for arguments of any size
-            "tanh": "(1.0 - 2.0 / (tl.exp2({held} * 2.8853900817779268) + 1.0))",
+            **_alike("", "silu softplus square tanh"),
             "relu": "tl.maximum({x}, 0.0, propagate_nan=tl.PropagateNan.ALL)",
             "sigmoid": "(1.0 / (1.0 + tl.exp(-{held})))",
             "reciprocal": "(1.0 / {held})",
@@ -188,6 +186,15 @@ TRITON = Dialect(
                 "tl.where(x > 0.0, x, 0.0) + tl.where(w == 1.0, u, tl.log(w) * near)",
             ),
             "square": _jit("square", "x * x"),
+            # 2 log2(e): there is no tanh; near 0, where 1 - 1 leaves few digits, it is its series
+            "tanh": _jit(
+                "tanh",
+                "    far = 1.0 - 2.0 / (tl.exp2(x * 2.8853900817779268) + 1.0)",
+                "    y = x * x",
+                "    near = (0.021869488536155203 * y - 0.05396825396825397) * y",
+                "    near = (near + 0.13333333333333333) * y - 0.3333333333333333",
+                "tl.where(tl.abs(x) < 0.3, x + x * y * near, far)",
+            ),
         }
     ),
     helper_of_power=_jit_power,
