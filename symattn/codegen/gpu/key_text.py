@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from symattn.codegen.blocked import Attended
+from symattn.codegen.gpu.score_text import LARGEST
 from symattn.codegen.key_ranges import Interval, Joined, KeyRanges, Keys, Somewhere
 from symattn.meaning.form import Extent, Form, place
 from symattn.nodes.along_axis import queries_and_keys
@@ -132,9 +133,9 @@ class _Writer:
         return f"first{ending}", f"full{ending}", f"stop{ending}", f"last{ending}"
 
     def sum(self, start: str, size: Size) -> str:
-        """Return a position plus a size: a number where it is known, else a name."""
+        """Return a position plus a size: a small number where it is known, else a name."""
         constant = size.constant
-        if constant is not None:
+        if constant is not None and abs(constant) <= LARGEST:
             if not start:
                 return str(constant)
             sign = "-" if constant < 0 else "+"

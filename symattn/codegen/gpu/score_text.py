@@ -69,7 +69,7 @@ from symattn.nodes import Elementwise
 from symattn.nodes.along_axis import queries_and_keys
 from symattn.notation import text
 
-_LARGEST = 2**24  # whole numbers up to here are written as they are: every type holds them
+LARGEST = 2**24  # whole numbers up to here are written as they are: every type holds them
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +258,13 @@ class _Writer:
 
     def number(self, form: Form) -> _Text:
         """Return a scalar: a literal where it is a small whole number, or a name."""
-        if isinstance(form, Number) and form.value.denominator == 1 and 0 <= form.value <= _LARGEST:
+        if isinstance(form, Number) and form.value.denominator == 1 and 0 <= form.value <= LARGEST:
             return _Text(self.dialect.literal(form.value))
         return _Text(self.scalar(form))
 
     def whole(self, form: Form) -> str:
         """Return a whole number: a literal or the name of a size."""
-        if isinstance(form, Number) and abs(form.value) <= _LARGEST:
+        if isinstance(form, Number) and abs(form.value) <= LARGEST:
             return str(form.value.numerator)
         return _name_of(form, self.sizes, "n")
 

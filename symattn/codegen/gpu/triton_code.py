@@ -39,6 +39,8 @@ from symattn.meaning.form import Add, Extent, Form, Mul, Number, Parameter, Powe
 
 _LOG2E = "1.4426950408889634"
 _LN2 = "0.6931471805599453"
+_TINY = "1.1754943508222875e-38"
+_LARGE = "1073741824.0"  # exponents of two from here on have no digits up to 2⁶
 
 Dots = tuple[tuple[int, int, int, int], ...]
 """Of each inner product: the operand of queries, their axis, the operand of keys, their axis."""
@@ -141,7 +143,9 @@ class _Writer:
         yield from self.whole_blocks()
         yield ""
         yield from self.queries()
+        yield from self.factors()
         yield 'top = tl.full([BM], float("-inf"), tl.float32)'
+        yield "by = tl.zeros([BM], tl.float32) + power"
         yield "l = tl.zeros([BM], tl.float32)"
         yield "o = tl.zeros([BM, DV_WIDE], tl.float32)"
         if self.keys.has_full:
@@ -192,8 +196,6 @@ class _Writer:
             seen = f"(i < n) & (d{k} < D{k})[None, :]"
             yield f"{name}_of = {query}  # (BM, D{k}_WIDE)"
             yield f"{name}_q = tl.load({name}_of, mask={seen}, other=0.0)"
-        if self.bare is not None and self.bare.scale:
-            yield f"scale = {self.bare.scale} * {_LOG2E}"
         for name, leaf in self.score.leaves.items():
             if isinstance(leaf, QueryLeaf):
                 yield f"{name} = {self.number_of(leaf, 'i', '', 'i < n')}  # (BM, 1)"
@@ -203,16 +205,16 @@ class _Writer:
     def block(self, *, mixed: bool) -> Iterator[str]:
         """Yield what one block of keys adds to top, l and o."""
         yield from self.scores(mixed=mixed, width="BN")
-        factor = self.factor()
         # fma does not round s log₂ e, which for large scores has no digits left behind the point.
-        yield f"new = tl.maximum(top, tl.max(s, 1) * {factor})"
-        yield 'base = tl.where(new == float("-inf"), 0.0, new)'
-        yield f"p = tl.exp2(tl.fma(s, {factor}, -base[:, None]))  # (BM, BN)"
-        yield "shrink = tl.exp2(top - base)"
+        yield "new = tl.maximum(top, tl.max(s, 1))"
+        yield "new_by = tl.where(tl.abs(new) < large, factor, power)"
+        yield 'base = tl.where(new == float("-inf"), 0.0, new * new_by)'
+        yield "p = tl.exp2(tl.fma(s, new_by[:, None], -base[:, None]))  # (BM, BN)"
+        yield "shrink = tl.where(by == new_by, tl.exp2(top * by - base), 0.0)"
         yield "l = l * shrink + tl.sum(p, 1)"
         yield from self.values("BN", mixed=mixed)
         yield "o = tl.dot(p.to(v.dtype), v, o * shrink[:, None], input_precision=PRECISION)"
-        yield "top = new"
+        yield "top, by = new, new_by"
 
     def scores(self, *, mixed: bool, width: str) -> Iterator[str]:
         """Yield the scores of a block, those that are not seen being -inf."""
@@ -298,9 +300,18 @@ class _Writer:
         masked = f", mask={where}, other=0.0" if where else ""
         return f"tl.load({at}{masked}).to(tl.float32)"
 
-    def factor(self) -> str:
-        """Return what a score is multiplied with to be a power of two."""
-        return "scale" if self.bare is not None and self.bare.scale else _LOG2E
+    def factors(self) -> Iterator[str]:
+        """Yield what a score is multiplied with to be an exponent of two.
+
+        Large scores are multiplied with a power of two: the product that fma subtracts from has to
+        be the number that is subtracted, and what it is rounded by would be an exponent itself.  As
+        large ones differ by more than 2⁵ or not at all, so do the exponents: weights are the same.
+        """
+        scale = self.bare.scale if self.bare is not None else ""
+        factor = f"tl.maximum({scale} * {_LOG2E}, {_TINY})" if scale else _LOG2E
+        yield f"factor = tl.zeros([], tl.float32) + {factor}"
+        yield "power = tl.exp2(tl.floor(tl.log2(factor)))"
+        yield f"large = {_LARGE} / factor"
 
     # After all blocks.
 
@@ -313,11 +324,10 @@ class _Writer:
         lines = ["o = tl.zeros([BM, DV_WIDE], tl.float32)"]
         start = "0" if self.keys.from_start else "first"
         lines.append(f"for a in tl.range({start}, last, BS, num_stages=1):")
-        factor = self.factor()
         inner = [
             *self.scores(mixed=True, width="BS"),
-            'base = tl.where(top == float("-inf"), 0.0, top)',
-            f"p = tl.exp2(tl.fma(s, {factor}, -base[:, None])) / total[:, None]",
+            'base = tl.where(top == float("-inf"), 0.0, top * by)',
+            "p = tl.exp2(tl.fma(s, by[:, None], -base[:, None])) / total[:, None]",
             *self.values("BS", mixed=True),
             "w = v.to(tl.float32)",
             'finite = tl.abs(w) < float("inf")',
@@ -342,7 +352,9 @@ class _Writer:
         yield "if SUMS:  # log Σ exp(s)"
         yield "    rows = i0 + tl.arange(0, BM)"
         yield "    L += h0 * L_0 + h1 * L_1 + h2 * L_2"
-        sums = f"(top + tl.log2(l)) * {_LN2}"
+        near, far = f"top * by * {_LN2}", f"top * (factor * {_LN2})"
+        yield f"    base = tl.where(tl.abs(top) < large, {near}, {far})"
+        sums = f"base + tl.log2(l) * {_LN2}"
         if not self.is_masked:  # scores that are all -inf have no softmax
             sums = f'tl.where(l == 0.0, float("nan"), {sums})'
         yield f"    tl.store(L + rows, {sums}, mask=rows < n)"

@@ -250,6 +250,46 @@ def test_no_score_is_too_large_or_too_small() -> None:
     np.testing.assert_allclose(found, [[1.2689414213699952]], rtol=1e-6)
 
 
+FAR = [-1e9, -3e9, -1e10, -1e20, -1e30, float(np.finfo(np.float32).min), 1e10, 1e30]
+
+
+@pytest.mark.parametrize("mask", [None, sa.causal("bottom_right")], ids=["none", "causal"])
+@pytest.mark.parametrize("far", FAR)
+def test_biases_may_be_of_any_size(far: float, mask: Any) -> None:
+    """A bias that stands for a mask: of whole blocks of keys, of single ones, and of all."""
+    B = sa.matrix("B", n, m)
+    formula = sa.softmax(S + B, axis=1, mask=mask) @ V
+    q, k, v = random((37, 4)), random((53, 4), seed=1), random((53, 3), seed=2)
+    b = np.zeros((37, 53), np.float32)
+    b[:, :20] = b[5] = b[:9, 40:] = far
+    b[11, 20:] = 3 * far if abs(far) < 1e38 else far
+    both = ("output", "lse")
+    found = fused_function([Q, K, V, B], formula, returns=both)(q, k, v, b)
+    direct = sa.lambdify([Q, K, V, B], formula, plan="direct", returns=both)
+    expected = direct(*(x.astype(np.float32) for x in (q, k, v, b)))  # digits are lost in b + s
+    check(found[0], expected[0], by=10)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e-44, 1e-30, 1.0, 1e7, 1e30])
+def test_a_positive_scale_may_be_of_any_size(scale: float) -> None:
+    c = sa.scalar("c", positive=True)
+    formula = sa.softmax(c * Q @ K.T, axis=1, mask=sa.causal("top_left")) @ V
+    q, k, v = (random((37, size), seed=size) for size in (4, 4, 3))
+    k = q * 2  # so that each query has a key that is far above the others
+    expected = sa.lambdify([Q, K, V, c], formula, plan="direct")(*wide([q, k, v]), scale)
+    check(fused_function([Q, K, V, c], formula)(q, k, v, scale), expected, by=10)
+
+
+@pytest.mark.parametrize("cap", [1e-3, 1.0, 50.0, 1e4, 1e7])
+def test_a_cap_may_be_of_any_size(cap: float) -> None:
+    c = sa.scalar("c", positive=True)
+    formula = sa.softmax(c * sa.tanh(S / c), axis=1) @ V
+    q, k, v = random((20, 4)), random((40, 4), seed=1), random((40, 3), seed=2)
+    expected = sa.lambdify([Q, K, V, c], formula, plan="direct")(*wide([q, k, v]), cap)
+    check(fused_function([Q, K, V, c], formula)(q, k, v, cap), expected)
+
+
 # Sizes.
 
 
@@ -390,6 +430,17 @@ def test_a_window_may_be_wider_than_any_sequence() -> None:
     expected = sa.lambdify([Q, K, V], sa.softmax(S, axis=1) @ V)(*wide([q, k, v]))
     for width in (10**12, 2**31, 64):
         check(fused_function([Q, K, V], formula)(q, k, v, w=width), expected)
+
+
+@pytest.mark.parametrize("align", ["top_left", "bottom_right"])
+@pytest.mark.parametrize("width", [2**24 + 1, 2**31 - 1, 2**31, 10**12])
+def test_a_known_window_may_be_wider_than_any_sequence(width: int, align: str) -> None:
+    mask = sa.window(width, align) & sa.causal(align)
+    q, k, v = random((20, 4)), random((40, 4), seed=1), random((40, 3), seed=2)
+    for known, same in ((mask, sa.causal(align)), (sa.prefix(width), None)):
+        expected = sa.lambdify([Q, K, V], sa.softmax(S, axis=1, mask=same) @ V)(*wide([q, k, v]))
+        f = fused_function([Q, K, V], sa.softmax(S, axis=1, mask=known) @ V)
+        check(f(q, k, v), expected)
 
 
 def test_float64_is_refused() -> None:
