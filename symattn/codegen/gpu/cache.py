@@ -13,6 +13,7 @@ import json
 import os
 import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ class Cache:
             return None
 
     def keep(self, key: str, cubin: Cubin) -> Path:
-        """Write a kernel, and return the file of its code."""
+        """Write a kernel, and return the file of its code, or raise `BackendError`."""
         self.made()
         facts: dict[str, Any] = asdict(cubin)
         digest = hashlib.sha256(facts.pop("code")).hexdigest()
@@ -87,14 +88,20 @@ class Cache:
 
     def written(self, path: Path, content: bytes) -> None:
         """Write a file as a whole: whoever reads it meanwhile finds the old one, or none."""
-        descriptor, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+            descriptor, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                os.replace(name, path)
+            except BaseException:
+                with suppress(OSError):  # the folder may be gone, and the file with it
+                    os.unlink(name)
+                raise
+        except OSError as error:
+            problem = f"{path}, for a compiled kernel, cannot be written: {error.strerror}"
+            fix = f"make room for it in {self.folder}, or name another folder: SYMATTN_CACHE_DIR"
+            raise BackendError("cupy", problem, fix) from error
 
     def made(self) -> None:
         """Make the folder, or raise if it is not the user's own."""

@@ -107,6 +107,22 @@ def test_a_file_in_place_of_the_folder_is_said(cache: Cache) -> None:
         cache.find(KEY)
 
 
+def test_what_cannot_be_written_is_said(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.folder.mkdir(parents=True)
+    (cache.folder / f"{KEY}.json").mkdir()
+    with pytest.raises(sa.BackendError, match=rf"{KEY}.json, .* cannot be written: Is a directory"):
+        cache.keep(KEY, CUBIN)
+    assert not list(cache.folder.glob(".new-*"))
+
+    def gone(name: str, path: Path) -> None:
+        os.unlink(name)
+        raise FileNotFoundError(2, "No such file or directory", name)
+
+    monkeypatch.setattr(os, "replace", gone)
+    with pytest.raises(sa.BackendError, match="cannot be written: No such file or directory"):
+        cache.keep("1" * 64, CUBIN)
+
+
 def test_where_the_folder_is(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SYMATTN_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
