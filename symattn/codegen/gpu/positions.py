@@ -6,7 +6,7 @@ that is computed in: a float32 has no room for positions above 2²⁴, but for w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -48,6 +48,17 @@ class Line:
     def without(self, name: str) -> Line:
         """Return the line without one of its positions."""
         return replace(self, **{"of_key" if name == "j" else "of_query": 0})
+
+    def split(self, counted: Container[Size], largest: int) -> tuple[Line, Form | None]:
+        """Return what a whole number of four bytes holds, and what may be larger (None: nothing).
+
+        Sizes that are ``counted`` are no larger than positions are.
+        """
+        far = tuple((sign, size) for sign, size in self.sizes if size.size not in counted)
+        number = 0 if abs(self.number) <= largest else self.number
+        sizes = tuple(one for one in self.sizes if one not in far)
+        near = replace(self, number=self.number - number, sizes=sizes)
+        return near, Line(number=number, sizes=far).rest
 
     @property
     def rest(self) -> Form | None:

@@ -68,6 +68,7 @@ from symattn.meaning.form import (
 from symattn.nodes import Elementwise
 from symattn.nodes.along_axis import queries_and_keys
 from symattn.notation import text
+from symattn.tags import Size
 
 LARGEST = 2**24  # whole numbers up to here are written as they are: every type holds them
 
@@ -104,7 +105,8 @@ def score_text(attended: Attended, dialect: Dialect) -> ScoreText:
     ('tanh(s0) * c1', 'c0', ['c0', 'c1'])
     """
     tile, change, _ = attended.scores()
-    writer = _Writer(dialect)
+    axes = queries_and_keys(attended.weights.sizes, attended.weights.axis)
+    writer = _Writer(dialect, frozenset(axes))
     score = writer.write(tile).code
     reweigh = "" if change == Weights() else writer.write(change).code
     seen = writer.mask(attended)
@@ -163,6 +165,8 @@ class _Writer:
     """Writes tiles, and collects the names that they need."""
 
     dialect: Dialect
+    counted: frozenset[Size]
+    """The numbers of queries and of keys: what other sizes are has no bounds."""
     leaves: dict[str, Leaf] = field(default_factory=dict)
     scalars: dict[str, Form] = field(default_factory=dict)
     sizes: dict[str, Form] = field(default_factory=dict)
@@ -281,7 +285,9 @@ class _Writer:
             return self.number(form)
         line = line_of(form)
         if line is not None:
-            return _Text(self.dialect.of_position.format(x=line.text(self.whole)))
+            near, far = line.split(self.counted, LARGEST)
+            parts = [("+", _Text(self.dialect.of_position.format(x=near.text(self.whole))))]
+            return _summed(parts + ([("+", self.number(far))] if far is not None else []))
         match form:
             case Add(terms):
                 free = [term for term in terms if not has_positions(term)]

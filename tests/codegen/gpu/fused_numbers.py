@@ -432,6 +432,25 @@ def test_a_window_may_be_wider_than_any_sequence() -> None:
         check(fused_function([Q, K, V], formula)(q, k, v, w=width), expected)
 
 
+@pytest.mark.parametrize("size", [7, 2**24 + 1, 2**31, 2**40])
+def test_sizes_in_a_bias_may_be_larger_than_any_position(size: int) -> None:
+    w = sa.dim("w")
+    far = 3 * 2**33
+    q, k, v = random((20, 4)), random((40, 4), seed=1), random((40, 3), seed=2)
+    for bias in (
+        lambda i, j: (i - j + w) / (w + n),
+        lambda i, j: abs(j - w) / w * (j + 1) / 4,
+        lambda i, j: (i + m - n - j + far) * (j + 1) / far + w / w,
+    ):
+        formula = sa.softmax(S + sa.positional(bias, n, m, layout="row"), axis=1) @ V
+        f = fused_function([Q, K, V], formula, returns=("output", "lse"))
+        direct = sa.lambdify([Q, K, V], formula, plan="direct", returns=("output", "lse"))
+        given = {"w": size} if "w" in inspect.signature(direct).parameters else {}
+        found, expected = f(q, k, v, **given), direct(*wide([q, k, v]), **given)
+        check(found[0], expected[0], by=4)
+        check(found[1], expected[1], by=4)
+
+
 @pytest.mark.parametrize("align", ["top_left", "bottom_right"])
 @pytest.mark.parametrize("width", [2**24 + 1, 2**31 - 1, 2**31, 10**12])
 def test_a_known_window_may_be_wider_than_any_sequence(width: int, align: str) -> None:
