@@ -156,6 +156,7 @@ def test_without_more_threads_fewer_do_all(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:os.fork\\(\\) was called:RuntimeWarning")  # JAX, if it is there
 def test_a_child_of_a_process_whose_threads_work() -> None:
     """The child has no thread that would free the lock, or leave the number of threads of BLAS."""
     f = blocked("row")
